@@ -1,0 +1,9 @@
+// The Catch2 header of the installed version: one header in version 2, several in version 3.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+using Catch::Approx;
+#else
+#include <catch2/catch.hpp>
+#endif

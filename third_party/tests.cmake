@@ -1,0 +1,61 @@
+# Test programs and their CTest entries.
+#
+#   tessera_test(ROOM SOURCES files... [NEEDS rooms...] [RANKS 1 2 4] [LABELS labels...] [DATA paths...] [LINKS targets...])
+#     Program test_ROOM (below test/unit/; elsewhere test_FOLDER_ROOM) with the shared main, and one CTest entry for each
+#     rank count: test_ROOM for one rank, test_ROOM_ranksN under mpirun. LABELS defaults to unit; ranksN is added.
+#     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
+#     tree by the macro TESSERA_SOURCE_DIR.
+add_library(tessera_test_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/main.cpp
+                                     ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
+target_include_directories(tessera_test_main PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
+target_compile_definitions(tessera_test_main PUBLIC TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+target_link_libraries(tessera_test_main PUBLIC Catch2::Catch2 PRIVATE tessera_flags)
+
+# What Open MPI needs to start more ranks than cores, as root and in a container.
+set(TESSERA_MPI_ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none)
+
+function(tessera_test room)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS;RANKS;LABELS;DATA;LINKS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "tessera_test(${room} SOURCES files... ...): ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/test ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  set(program test_${folder}_${room})
+  if(folder STREQUAL unit)
+    set(program test_${room})
+  endif()
+  add_executable(${program} ${arg_SOURCES})
+  set(needs ${arg_NEEDS} base)
+  if(room IN_LIST ROOMS)
+    list(PREPEND needs ${room})
+  endif()
+  list(REMOVE_DUPLICATES needs)
+  list(TRANSFORM needs PREPEND tessera_)
+  target_link_libraries(${program} PRIVATE tessera_flags tessera_test_main ${needs} ${arg_LINKS})
+  tessera_use_torch_headers(${program} ${room})
+
+  if(NOT arg_RANKS)
+    set(arg_RANKS 1)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  list(TRANSFORM arg_DATA PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  foreach(ranks IN LISTS arg_RANKS)
+    set(entry ${program}_ranks${ranks})
+    set(start ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks})
+    set(environment ${TESSERA_MPI_ENVIRONMENT} OMP_NUM_THREADS=1)
+    if(ranks EQUAL 1)
+      set(entry ${program})
+      set(start)
+      set(environment ${TESSERA_MPI_ENVIRONMENT})
+    endif()
+    add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
+    set_tests_properties(${entry} PROPERTIES
+      LABELS "${arg_LABELS};ranks${ranks}" PROCESSORS ${ranks} TIMEOUT 600 REQUIRED_FILES "${arg_DATA}"
+      ENVIRONMENT "${environment}")
+  endforeach()
+endfunction()

@@ -1,0 +1,33 @@
+# The compiler's companions: ccache and a fast linker where they are installed, and the flags of our own code
+# (tessera_flags; third-party headers come in as system headers and are not measured by it).
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # pch_defines and time_macros: ccache refuses precompiled headers without them. NOHASHDIR: build folders share results.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_NOHASHDIR=1
+                                  ${CCACHE_PROGRAM})
+endif()
+
+add_library(tessera_flags INTERFACE)
+target_compile_features(tessera_flags INTERFACE cxx_std_20)
+target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND TESSERA_PCH)
+  target_compile_options(tessera_flags INTERFACE -fpch-preprocess)  # lets ccache see through a precompiled header
+endif()
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all
+                                                 -fno-omit-frame-pointer)
+  target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
+endif()
+
+find_program(MOLD_PROGRAM NAMES mold ld.mold)
+find_program(LLD_PROGRAM NAMES ld.lld)
+if(MOLD_PROGRAM)
+  target_link_options(tessera_flags INTERFACE -fuse-ld=mold)
+elseif(LLD_PROGRAM)
+  target_link_options(tessera_flags INTERFACE -fuse-ld=lld)
+endif()
+# DT_RPATH instead of DT_RUNPATH: the libraries found at configure time win over a stray LD_LIBRARY_PATH.
+target_link_options(tessera_flags INTERFACE -Wl,--disable-new-dtags)
