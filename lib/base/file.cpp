@@ -1,0 +1,201 @@
+#include "base/file.h"
+
+#include "base/error.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace tessera::base {
+namespace {
+
+[[noreturn]] void fail_errno(std::string_view action, const Path& path) {
+  fail("cannot {} {}: {}", action, path.string(), std::strerror(errno));
+}
+
+// Closes its descriptor when it goes out of scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Descriptor open_or_fail(const Path& path, int flags, std::string_view action) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) fail_errno(action, path);
+  return Descriptor(fd);
+}
+
+// Opens a regular file for reading and tells its size.
+Descriptor open_to_read(const Path& path, std::uint64_t& size) {
+  Descriptor fd = open_or_fail(path, O_RDONLY, "read");
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) fail_errno("read", path);
+  require(!S_ISDIR(status.st_mode), "cannot read {}: it is a folder", path.string());
+  require(S_ISREG(status.st_mode), "cannot read {}: it is not a regular file", path.string());
+  size = static_cast<std::uint64_t>(status.st_size);
+  return fd;
+}
+
+class PosixFile final : public WritableFile {
+ public:
+  PosixFile(Path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  void write(std::span<const std::byte> bytes) override {
+    expect(fd_.get() >= 0, "write to {} after close", path_.string());
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail_errno("write", path_);
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+  }
+  void sync() override {
+    if (::fsync(fd_.get()) != 0) fail_errno("write", path_);
+  }
+  void close() override {
+    // The descriptor is gone even if close reports an error (a network disk does so when it is full).
+    const int fd = fd_.release();
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_errno("write", path_);
+  }
+
+ private:
+  Path path_;
+  Descriptor fd_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  std::unique_ptr<WritableFile> create(const Path& path) override {
+    return std::make_unique<PosixFile>(path, open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "create"));
+  }
+  std::unique_ptr<WritableFile> open_for_append(const Path& path) override {
+    return std::make_unique<PosixFile>(path, open_or_fail(path, O_WRONLY | O_CREAT | O_APPEND, "write"));
+  }
+  void rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0)
+      fail("cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
+  }
+  void remove(const Path& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    require(!error, "cannot remove {}: {}", path.string(), error.message());
+  }
+  void make_folder(const Path& path) override {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    require(!error, "cannot make folder {}: {}", path.string(), error.message());
+    require(std::filesystem::is_directory(path), "cannot make folder {}: a file has that name", path.string());
+  }
+  void sync_folder(const Path& path) override {
+    const Descriptor fd = open_or_fail(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY, "sync folder");
+    // EINVAL: a file system without folders to sync.
+    if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_errno("sync folder", path);
+  }
+};
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static PosixFileSystem files;
+  return files;
+}
+
+std::string read_file(const Path& path, std::uint64_t max_bytes) {
+  std::uint64_t size = 0;
+  const Descriptor fd = open_to_read(path, size);
+  require(size <= max_bytes, "cannot read {}: {} bytes, at most {} are expected", path.string(), size, max_bytes);
+  std::string content(size, '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::read(fd.get(), content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno("read", path);
+    require(n > 0, "cannot read {}: it became shorter while it was read", path.string());
+    done += static_cast<std::size_t>(n);
+  }
+  return content;
+}
+
+void write_file_atomically(const Path& path, std::string_view content, FileSystem& files) {
+  const Path temporary = path.string() + ".tmp";
+  try {
+    const std::unique_ptr<WritableFile> file = files.create(temporary);
+    file->write(bytes_of(content));
+    file->sync();
+    file->close();
+    files.rename(temporary, path);
+  } catch (const std::exception&) {
+    std::error_code ignored;  // the first error is the one to report
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  files.sync_folder(path.parent_path());
+}
+
+void make_folder(const Path& path, FileSystem& files) {
+  files.make_folder(path);
+}
+
+AppendFile::AppendFile(const Path& path, FileSystem& files) : file_(files.open_for_append(path)) {}
+
+void AppendFile::write_line(std::string_view line) {
+  line_.assign(line);
+  line_ += '\n';
+  file_->write(bytes_of(line_));
+}
+
+void AppendFile::close() {
+  file_->close();
+}
+
+MappedFile::MappedFile(const Path& path, AccessPattern pattern) : path_(path) {
+  std::uint64_t size = 0;
+  const Descriptor fd = open_to_read(path, size);
+  if (size == 0) return;  // mmap refuses a length of zero
+  void* const start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (start == MAP_FAILED) fail_errno("map", path);
+  ::madvise(start, size, pattern == AccessPattern::random ? MADV_RANDOM : MADV_SEQUENTIAL);
+  bytes_ = {static_cast<const std::byte*>(start), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+std::string_view MappedFile::text() const noexcept {
+  return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+}
+
+}  // namespace tessera::base

@@ -1,0 +1,43 @@
+// The log: lines for people, on stderr. A thin layer over spdlog, which no other file includes.
+// Thread-safe. Only ranks that "speak" write debug, info and warning lines; errors are always written.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <utility>
+
+namespace tessera::base {
+
+enum class LogLevel { debug, info, warning, error };
+
+// Call once at start, before threads. Default: info, speaking.
+void set_log(LogLevel level, bool this_rank_speaks);
+
+// Whether a line of this level would be written by this rank.
+[[nodiscard]] bool log_enabled(LogLevel level);
+
+// Writes one line. "[time] level text"; info lines are the text alone.
+void log_line(LogLevel level, std::string_view text);
+
+template <class... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::debug)) log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::info)) log_line(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::warning)) log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::error)) log_line(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace tessera::base

@@ -1,0 +1,88 @@
+// Random numbers that are functions of (seed, stream, counter): no state, so any element can be drawn anywhere, in any
+// order, by any rank, and is the same.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string_view>
+
+namespace tessera::base {
+
+// Philox 4x32-10: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+class Philox {
+ public:
+  using Block = std::array<std::uint32_t, 4>;
+
+  // One sequence of 2^64 blocks per (seed, stream): the seed is the key, the stream the counter's upper half.
+  Philox(std::uint64_t seed, std::uint64_t stream) noexcept : seed_(seed), stream_(stream) {}
+
+  // Block `counter` of the sequence.
+  [[nodiscard]] Block operator()(std::uint64_t counter) const noexcept {
+    return generate({low(counter), high(counter), low(stream_), high(stream_)}, {low(seed_), high(seed_)});
+  }
+
+  // 64 random bits of element i.
+  [[nodiscard]] std::uint64_t bits(std::uint64_t i) const noexcept {
+    const Block b = (*this)(i);
+    return join(b[0], b[1]);
+  }
+
+  // Element i of a uniform sequence over [0, 1), 53 bits.
+  [[nodiscard]] double uniform01(std::uint64_t i) const noexcept { return unit(bits(i)); }
+
+  // Element i of a standard normal sequence (Box-Muller; one block per element, so order does not matter).
+  [[nodiscard]] double normal(std::uint64_t i) const noexcept {
+    const Block b = (*this)(i);
+    const double u = 1.0 - unit(join(b[0], b[1]));  // (0, 1]: its logarithm is finite
+    const double v = unit(join(b[2], b[3]));
+    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+  }
+
+  // The bare function of the paper: counter and key to block.
+  [[nodiscard]] static Block generate(Block counter, std::array<std::uint32_t, 2> key) noexcept;
+
+ private:
+  static std::uint32_t low(std::uint64_t x) noexcept { return static_cast<std::uint32_t>(x); }
+  static std::uint32_t high(std::uint64_t x) noexcept { return static_cast<std::uint32_t>(x >> 32); }
+  static std::uint64_t join(std::uint32_t lo, std::uint32_t hi) noexcept { return (std::uint64_t{hi} << 32) | lo; }
+  static double unit(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+};
+
+inline Philox::Block Philox::generate(Block c, std::array<std::uint32_t, 2> k) noexcept {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * c[2];
+    c = {high(p1) ^ c[1] ^ k[0], low(p1), high(p0) ^ c[3] ^ k[1], low(p0)};
+    k[0] += 0x9E3779B9U;
+    k[1] += 0xBB67AE85U;
+  }
+  return c;
+}
+
+// A stream number from a name, for draws that belong to a named thing (an FQN): XXH3 of the name.
+[[nodiscard]] std::uint64_t stream_of(std::string_view name);
+
+// A keyed permutation of [0, n) in O(1) memory: a balanced Feistel network of six Philox rounds over the smallest even
+// number of bits (at least six) that holds n, cycle-walked back into the range (Black and Rogaway, "Ciphers with
+// arbitrary finite domains", 2002). A function of (n, seed, stream) alone; expected at most four passes for n >= 16.
+class Permutation {
+ public:
+  Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t stream) noexcept;
+  [[nodiscard]] std::uint64_t size() const noexcept { return n_; }
+  // Precondition: i < size().
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept;
+
+ private:
+  [[nodiscard]] std::uint64_t network(std::uint64_t x) const noexcept;
+
+  std::uint64_t n_;
+  Philox philox_;
+  unsigned half_bits_;  // bits of each half
+};
+
+}  // namespace tessera::base
