@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or by sudo) and, in .deps/, LibTorch
+# and a small Python for the plots. Can be repeated: what is there stays, an interrupted install is redone, and calls at
+# the same time wait for each other.
+# TESSERA_TORCH_DIR, if set, names a LibTorch to use instead; then none is installed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages=(g++ cmake ninja-build ccache mold git ca-certificates libgomp1 libopenmpi-dev openmpi-bin libcli11-dev
+          nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 libxxhash-dev python3 python3-venv)
+
+fail() { printf 'setup: %s\n' "$*" >&2; exit 2; }
+
+# Runs its arguments with their output kept back, and shows the end of it only if they fail.
+quietly() {
+  local log; log=$(mktemp)
+  if "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi
+  tail -n 15 "$log" >&2; rm -f "$log"; return 1
+}
+
+missing_packages() {
+  local installed
+  installed=$(dpkg-query -W -f '${Package} ${Status}\n' "${packages[@]}" 2>/dev/null | sed -n 's/ install ok installed$//p') || true
+  printf '%s\n' "${packages[@]}" | grep -vxF -e "${installed:-none}" || true
+}
+
+install_packages() {
+  local missing; mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -eq 0 ] && return
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; } ||
+      fail "these Debian packages are missing: ${missing[*]}
+You are neither root nor able to use sudo. Ask an administrator to run:
+  apt-get update && apt-get install -y ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "setup: installing Debian packages: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600)
+  quietly "${apt[@]}" update || fail "'apt-get update' failed (see above); is there a network? Missing: ${missing[*]}"
+  quietly "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
+    fail "'apt-get install' failed (see above). Missing: ${missing[*]}"
+}
+
+# The stamp holds what was installed, so that another list, or an install that did not end, is done anew.
+install_python() {
+  local requirements=(scripts/requirements.txt) stamp=.deps/python/installed wanted
+  [ -n "${TESSERA_TORCH_DIR:-}" ] || requirements+=(third_party/libtorch.txt)
+  wanted=$(cat "${requirements[@]}")
+  [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && return
+  echo "setup: installing LibTorch and Python packages into .deps/ (550 MB to fetch)"
+  rm -rf .deps/python
+  quietly python3 -m venv .deps/python || fail "'python3 -m venv' failed (see above)"
+  local file
+  for file in "${requirements[@]}"; do
+    quietly .deps/python/bin/python -m pip install --no-deps --no-compile --no-cache-dir --disable-pip-version-check \
+        -r "$file" || fail "'pip install -r $file' failed (see above); is there a network?"
+  done
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+case ${1:-} in
+  '') ;;
+  -h|--help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+  *) fail "unknown argument '$1'; it takes none" ;;
+esac
+if [ -n "${TESSERA_TORCH_DIR:-}" ] && [ ! -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]; then
+  fail "TESSERA_TORCH_DIR=$TESSERA_TORCH_DIR has no lib/libtorch_cpu.so; name an unpacked libtorch or site-packages/torch"
+fi
+command -v dpkg-query >/dev/null || fail "no dpkg-query: this script installs on Debian 12; elsewhere install: ${packages[*]}"
+mkdir -p .deps
+exec 9>.deps/lock
+flock 9
+install_packages
+install_python
