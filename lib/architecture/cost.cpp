@@ -1,0 +1,184 @@
+// Estimates of work and memory: products counted exactly, elementwise passes by their inputs and outputs.
+#include <algorithm>
+
+#include "architecture/architecture.h"
+#include "base/error.h"
+
+namespace tessera::architecture {
+namespace {
+
+using K = ValueKind;
+
+// Sizes of one micro-batch as floating numbers, in which products cannot overflow.
+struct Sizes {
+  double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner;
+
+  Sizes(const ModelConfig& c, std::int64_t tokens_, std::int64_t sequences_)
+      : tokens(static_cast<double>(tokens_)),
+        sequences(static_cast<double>(std::max<std::int64_t>(sequences_, 1))),
+        hidden(static_cast<double>(c.hidden_size)),
+        vocabulary(static_cast<double>(c.vocab_size)),
+        heads(static_cast<double>(c.num_attention_heads)),
+        kv_heads(static_cast<double>(c.num_key_value_heads)),
+        head_dim(static_cast<double>(c.head_dim)),
+        experts(static_cast<double>(c.num_experts)),
+        chosen(static_cast<double>(c.num_experts_per_tok)),
+        inner(static_cast<double>(c.moe_intermediate_size)),
+        dense_inner(static_cast<double>(c.intermediate_size)) {}
+
+  [[nodiscard]] double query() const { return heads * head_dim; }
+  [[nodiscard]] double key() const { return kv_heads * head_dim; }
+  [[nodiscard]] double slots() const { return tokens * chosen; }
+  [[nodiscard]] double distinct() const { return std::min(tokens, vocabulary); }
+};
+
+// 2 x multiply-adds of the products of a segment; elementwise work is left out.
+double forward_flops(SegmentKind kind, const Sizes& s) {
+  switch (kind) {
+    case SegmentKind::project:
+      return 2 * s.tokens * s.hidden * (s.query() + 2 * s.key());
+    // Two products per head over the lower triangle of sequences of equal length.
+    case SegmentKind::attend:
+      return 2 * s.tokens * (s.tokens / s.sequences + 1) * s.query();
+    case SegmentKind::output_product:
+      return 2 * s.tokens * s.hidden * s.query();
+    case SegmentKind::route:
+      return 2 * s.tokens * s.hidden * s.experts;
+    case SegmentKind::experts:
+      return 6 * s.slots() * s.hidden * s.inner;
+    case SegmentKind::dense:
+      return 6 * s.tokens * s.hidden * s.dense_inner;
+    case SegmentKind::head:
+      return 2 * s.tokens * s.hidden * s.vocabulary;
+    case SegmentKind::distinct_ids:
+    case SegmentKind::lookup:
+    case SegmentKind::expand:
+    case SegmentKind::pack:
+    case SegmentKind::merge:
+      return 0;
+  }
+  return 0;
+}
+
+// Elements that autograd keeps inside a segment beside the values it reads and writes.
+double kept_elements(SegmentKind kind, const Sizes& s) {
+  switch (kind) {
+    // The normed input, and query and key before their norms.
+    case SegmentKind::project:
+      return s.tokens * (s.hidden + s.query() + s.key());
+    // The logarithm of the softmax's denominator.
+    case SegmentKind::attend:
+      return s.tokens * s.heads;
+    // Logits, probabilities.
+    case SegmentKind::route:
+      return 2 * s.tokens * s.experts;
+    // Expanded rows; gate, up and their product; outputs per slot.
+    case SegmentKind::experts:
+      return s.slots() * (2 * s.hidden + 3 * s.inner);
+    // Residual, its norm; gate, up and their product.
+    case SegmentKind::dense:
+      return s.tokens * (2 * s.hidden + 3 * s.dense_inner);
+    // The gradient of hidden, formed in the forward pass.
+    case SegmentKind::head:
+      return s.tokens * s.hidden;
+    case SegmentKind::distinct_ids:
+    case SegmentKind::lookup:
+    case SegmentKind::expand:
+    case SegmentKind::output_product:
+    case SegmentKind::pack:
+    case SegmentKind::merge:
+      return 0;
+  }
+  return 0;
+}
+
+// Elements of a value.
+double elements_of(K kind, const Sizes& s) {
+  switch (kind) {
+    case K::ids:
+    case K::labels:
+    case K::positions:
+    case K::unique_inverse:
+    case K::row_token:
+      return s.tokens;
+    case K::attention_starts:
+    case K::sequence_starts:
+      return s.sequences + 1;
+    case K::unique_ids:
+    case K::wanted_ids:
+      return s.distinct();
+    case K::found_rows:
+    case K::unique_rows:
+      return s.distinct() * s.hidden;
+    case K::hidden:
+    case K::attention_partial:
+    case K::attention_output:
+    case K::residual:
+    case K::normed:
+    case K::send_rows:
+    case K::rows:
+    case K::expert_rows:
+    case K::combined_rows:
+      return s.tokens * s.hidden;
+    case K::query:
+    case K::head_query:
+    case K::head_attention:
+    case K::attention:
+      return s.tokens * s.query();
+    case K::key:
+    case K::value:
+    case K::head_key:
+    case K::head_value:
+      return s.tokens * s.key();
+    case K::slot_token:
+    case K::slot_choice:
+    case K::slot_weight:
+    case K::send_weight:
+    case K::send_slot:
+    case K::weight:
+    case K::slot:
+      return s.slots();
+    case K::expert_count:
+    case K::source_expert_count:
+      return s.experts;
+    case K::router_probability:
+    case K::router_count:
+    case K::balance_count:
+      return s.sequences * s.experts;
+    case K::router_z:
+    case K::row_count:
+    case K::source_row_count:
+    case K::loss:
+      return 1;
+  }
+  base::expect(false, "value kind {}", static_cast<int>(kind));
+  return 0;
+}
+
+}  // namespace
+
+double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens, std::int64_t sequences,
+                   double element_bytes) {
+  constexpr double index_bytes = 8;
+  return elements_of(kind, Sizes(config, tokens, sequences)) * (is_differentiable(kind) ? element_bytes : index_bytes);
+}
+
+StepCost Architecture::cost(const Step& step, std::int64_t tokens, std::int64_t sequences) const {
+  constexpr double float_bytes = 4;
+  const Sizes sizes(config_, tokens, sequences);
+  StepCost cost;
+  if (step.type == Step::Type::segment) {
+    cost.forward_flops = forward_flops(step.segment, sizes);
+    cost.kept_bytes = kept_elements(step.segment, sizes) * float_bytes;
+  }
+  const auto add_written = [&](ValueId id) {
+    if (is_differentiable(id.kind)) cost.written_bytes += elements_of(id.kind, sizes) * float_bytes;
+  };
+  for (const ValueId id : step.writes)
+    add_written(id);
+  for (const auto& [from, to] : step.moves)
+    add_written(to);
+  return cost;
+}
+
+}  // namespace tessera::architecture
