@@ -96,9 +96,7 @@ class Handler {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string& last_token, const Json::exception& error) {
-    stop(readable(error.what(), last_token));
-  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) { stop(readable(error.what())); }
 
  private:
   struct Frame {
@@ -158,15 +156,17 @@ class Handler {
 
   // nlohmann's "[json.exception...] parse error at line 2, column 3: syntax error while ... - reason; last read:
   // '...'".
-  [[nodiscard]] std::string readable(std::string_view what, std::string_view last_token) const {
-    if (last_token == "}" || last_token == "]") {
-      const std::size_t token = static_cast<std::size_t>(reached_ - text_.data()) - 1;
-      const std::size_t before = text_.find_last_not_of(" \t\r\n", token - 1);
-      if (token > 0 && before != std::string_view::npos && text_[before] == ',')
-        return fmt::format("a trailing comma before '{}'", last_token);
+  [[nodiscard]] std::string readable(std::string_view what) const {
+    const std::size_t at_error = static_cast<std::size_t>(std::max(reached_ - 1, text_.data()) - text_.data());
+    const std::string_view before = text_.substr(0, at_error);
+    const std::string_view rest = text_.substr(at_error);
+    if (rest.starts_with('}') || rest.starts_with(']')) {
+      const std::size_t last = before.find_last_not_of(" \t\r\n");
+      if (last != std::string_view::npos && before[last] == ',')
+        return fmt::format("a trailing comma before '{}'", rest.front());
     }
-    for (const char* const word : {"N", "I", "-I", "-N", "na"})
-      if (last_token == word) return "NaN and Infinity are not JSON numbers";
+    if (rest.starts_with("NaN") || rest.starts_with("Infinity") || (before.ends_with('n') && rest.starts_with("an")))
+      return "NaN and Infinity are not JSON numbers";
     std::string_view reason = what;
     if (const std::size_t at = reason.find("] "); at != std::string_view::npos) reason.remove_prefix(at + 2);
     if (const std::size_t at = reason.find("column "); at != std::string_view::npos)
@@ -178,14 +178,10 @@ class Handler {
       reason = reason.substr(0, at);
       read = read.substr(0, read.rfind('\''));
     }
-    std::string out = tail_for_message_of_library(reason);
+    constexpr std::size_t longest_reason = 200;
+    std::string out(reason.substr(0, longest_reason));
     if (!read.empty()) out += fmt::format("; last read: '{}'", tail_for_message(read));
     return out;
-  }
-
-  static std::string tail_for_message_of_library(std::string_view reason) {
-    constexpr std::size_t most = 200;
-    return std::string(reason.substr(0, most));
   }
 
   std::string_view text_;

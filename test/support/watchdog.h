@@ -34,9 +34,9 @@ class Watchdog {
   const std::chrono::seconds limit_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string test_name_;                     // guarded by mutex_
+  std::string test_name_;                      // guarded by mutex_
   std::optional<Clock::time_point> deadline_;  // guarded by mutex_
-  bool ending_ = false;                       // guarded by mutex_
+  bool ending_ = false;                        // guarded by mutex_
   std::thread thread_;
 };
 

@@ -1,0 +1,22 @@
+// The message of the Error that a call throws, so that a test can check its wording.
+#pragma once
+
+#include "base/error.h"
+
+#include <string>
+
+namespace tessera::test {
+
+// Message of the base::Error(bad_input) thrown by `call`; "no error" if it throws none. Other exceptions pass through.
+template <class Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const base::Error& error) {
+    if (error.code() != base::ExitCode::bad_input) throw;
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace tessera::test

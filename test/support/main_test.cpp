@@ -1,0 +1,10 @@
+// Acts of a test program, started one by one by CMakeLists.txt. If these entries failed, a test program could pass
+// without running a test, or hang without saying where.
+#include "support/catch.h"
+
+#include <chrono>
+#include <thread>
+
+TEST_CASE("a test that passes", "[.]") { CHECK(1 + 1 == 2); }
+
+TEST_CASE("a test that hangs", "[.]") { std::this_thread::sleep_for(std::chrono::minutes(10)); }

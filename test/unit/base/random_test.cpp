@@ -1,0 +1,115 @@
+// If these fail, initial weights or the order of the data change, repeat, or depend on the order of the draws.
+#include "base/random.h"
+#include "support/catch.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+using namespace tessera::base;
+
+// Expected: Random123 1.14, tests/kat_vectors, lines "philox4x32 10".
+TEST_CASE("Philox gives the published vectors") {
+  CHECK(Philox::generate({0, 0, 0, 0}, {0, 0}) == Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  constexpr std::uint32_t ones = 0xffffffff;
+  CHECK(Philox::generate({ones, ones, ones, ones}, {ones, ones}) ==
+        Philox::Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(Philox::generate({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("seed, stream and counter are laid out as key and counter") {
+  const Philox philox(0x299f31d0a4093822, 0x0370734413198a2e);
+  CHECK(philox(0x85a308d3243f6a88) == Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("uniform numbers fill [0, 1) evenly") {
+  const Philox philox(42, 1);
+  constexpr int n = 100000;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < n; ++i) {
+    const double u = philox.uniform01(static_cast<std::uint64_t>(i));
+    REQUIRE(u >= 0);
+    REQUIRE(u < 1);
+    sum += u;
+    squares += u * u;
+  }
+  // Five standard errors of the mean and of the mean square.
+  CHECK(sum / n == Approx(0.5).margin(5 * 0.2887 / std::sqrt(n)));
+  CHECK(squares / n == Approx(1.0 / 3).margin(5 * 0.2981 / std::sqrt(n)));
+}
+
+TEST_CASE("normal numbers have mean 0, variance 1 and kurtosis 3") {
+  const Philox philox(7, stream_of("model.norm.weight"));
+  constexpr int n = 100000;
+  double sum = 0, squares = 0, fourth = 0;
+  for (int i = 0; i < n; ++i) {
+    const double x = philox.normal(static_cast<std::uint64_t>(i));
+    REQUIRE(std::isfinite(x));
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+  }
+  CHECK(sum / n == Approx(0).margin(5 / std::sqrt(n)));
+  CHECK(squares / n == Approx(1).margin(5 * std::sqrt(2.0 / n)));
+  CHECK(fourth / n == Approx(3).margin(5 * std::sqrt(96.0 / n)));
+}
+
+TEST_CASE("streams and seeds are different sequences") {
+  std::set<std::uint64_t> seen;
+  for (const std::uint64_t seed : {0, 1, 42})
+    for (const std::uint64_t stream : {0, 1, 2})
+      for (std::uint64_t i = 0; i < 5; ++i)
+        seen.insert(Philox(seed, stream).bits(i));
+  CHECK(seen.size() == 3 * 3 * 5);
+  CHECK(stream_of("a") != stream_of("b"));
+}
+
+TEST_CASE("a permutation hits every number once, for every small size") {
+  for (std::uint64_t n = 0; n <= 300; ++n) {
+    const Permutation order(n, 42, n % 3);
+    std::vector<bool> seen(n, false);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const std::uint64_t to = order(i);
+      REQUIRE(to < n);
+      REQUIRE_FALSE(seen[to]);
+      seen[to] = true;
+    }
+  }
+}
+
+TEST_CASE("a permutation of a large range stays in it and does not repeat") {
+  for (const std::uint64_t n : {std::uint64_t{1} << 40, (std::uint64_t{1} << 40) + 1, ~std::uint64_t{0}}) {
+    const Permutation order(n, 3, 5);
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      REQUIRE(order(i) < n);
+      seen.insert(order(i));
+    }
+    CHECK(seen.size() == 1000);
+  }
+}
+
+TEST_CASE("permutations of neighbouring epochs are unlike each other and the identity") {
+  constexpr std::uint64_t n = 1000;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    int same = 0, fixed = 0;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      same += Permutation(n, 42, epoch)(i) == Permutation(n, 42, epoch + 1)(i) ? 1 : 0;
+      fixed += Permutation(n, 42, epoch)(i) == i ? 1 : 0;
+    }
+    CHECK(same < 10);  // expected 1, Poisson
+    CHECK(fixed < 10);
+  }
+}
+
+TEST_CASE("every place is equally likely for an element") {
+  constexpr std::uint64_t n = 7;
+  constexpr int draws = 7000;
+  std::vector<int> counts(n * n, 0);
+  for (int seed = 0; seed < draws; ++seed)
+    for (std::uint64_t i = 0; i < n; ++i)
+      ++counts[i * n + Permutation(n, static_cast<std::uint64_t>(seed), 0)(i)];
+  for (const int count : counts)
+    CHECK(std::abs(count - draws / 7) < 5 * 30);  // 30: standard deviation of the count
+}
