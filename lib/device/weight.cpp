@@ -1,0 +1,50 @@
+#include "device/weight.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera::device {
+namespace {
+
+at::Tensor unbound_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type) {
+  return at::from_blob(nullptr, shape, at::TensorOptions().dtype(type).device(at::kCPU));
+}
+
+// No swap and no new storage: tensors that a graph saved share the storage and see the new pointer.
+void bind(const at::Tensor& tensor, void* data) {
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, tensor.device()));
+}
+
+}  // namespace
+
+Weight::Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::ScalarType master)
+    : value_(unbound_tensor(shape, compute)),
+      gradient_(unbound_tensor(shape, master)),
+      anchor_(at::empty({0}, at::TensorOptions().dtype(compute).device(at::kCPU))) {
+  base::expect(at::isFloatingType(compute) && at::isFloatingType(master), "a Weight needs floating types");
+  anchor_.set_requires_grad(true);
+}
+
+std::size_t Weight::value_bytes() const {
+  return value_.nbytes();
+}
+
+std::size_t Weight::gradient_bytes() const {
+  return gradient_.nbytes();
+}
+
+void Weight::bind_value(void* data) {
+  bind(value_, data);
+}
+
+void Weight::bind_gradient(void* data) {
+  bind(gradient_, data);
+}
+
+}  // namespace tessera::device

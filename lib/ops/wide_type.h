@@ -1,0 +1,13 @@
+// The type in which a compute type's sums, statistics and losses are formed (DESIGN 7).
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+namespace tessera::ops {
+
+// float64 for float64, float32 for everything narrower.
+[[nodiscard]] inline c10::ScalarType wide_type(c10::ScalarType compute) {
+  return compute == c10::ScalarType::Double ? c10::ScalarType::Double : c10::ScalarType::Float;
+}
+
+}  // namespace tessera::ops
