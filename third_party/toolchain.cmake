@@ -13,9 +13,6 @@ target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wconversi
 if(TESSERA_WERROR)
   target_compile_options(tessera_flags INTERFACE -Werror)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND TESSERA_PCH)
-  target_compile_options(tessera_flags INTERFACE -fpch-preprocess)  # lets ccache see through a precompiled header
-endif()
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all
                                                  -fno-omit-frame-pointer)

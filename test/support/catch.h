@@ -8,8 +8,6 @@ using Catch::Approx;
 #include <catch2/catch.hpp>
 namespace Catch::Matchers {
 // As version 3 calls it.
-inline auto ContainsSubstring(const std::string& part) {
-  return Contains(part);
-}
+inline auto ContainsSubstring(const std::string& part) { return Contains(part); }
 }  // namespace Catch::Matchers
 #endif

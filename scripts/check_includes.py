@@ -1,0 +1,157 @@
+"""Checks the includes of lib/ against the table of rooms in README.md.
+
+Three rules, each from a column of the table:
+  direction   a room includes itself, base, and the rooms of the column "may include", which all stand above it;
+  heavy       headers of torch, MPI, CUDA and NCCL only where the last column says so. "X in `y`" allows X in the folder
+              y/ or in files whose name without its ending is y;
+  reach       a room whose last column is "none" gets no such header through a header of lib/ either, not even through
+              one that may have it.
+
+Prints file:line and the rule for each offence. Exit code 0: none, 1: some, 2: no table, or wrong arguments.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+ROW = re.compile(r"^\| `([a-z_]+)` \| ([^|]*) \| [^|]* \| ([^|]*) \|$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+HEAVY = {
+    "torch": re.compile(r"^(torch|ATen|c10|caffe2)/"),
+    "MPI": re.compile(r"^mpi(_[a-z_]+)?\.h$"),
+    "CUDA": re.compile(r"^(cuda|cublas|cudnn|cusolver|cusparse|curand|cufile|cupti|nvToolsExt|driver_types|thrust/|cub/"
+                       r"|nvtx3/|cooperative_groups|(ATen|c10|torch)/cuda/|ATen/cudnn/)"),
+    "NCCL": re.compile(r"^nccl"),
+}
+SUFFIXES = {".h", ".hpp", ".cpp", ".cu", ".cuh", ".inc"}
+
+
+class Room:
+    def __init__(self, name, may_include, heavy, above):
+        self.name = name
+        self.pure = heavy.strip() == "none"
+        self.may_include = set(above) if may_include == "all above" else set(re.findall(r"[a-z_]+", may_include))
+        self.heavy = {}  # kind -> None (anywhere), or the names of folders and files
+        for part in [] if self.pure else heavy.split(";"):
+            kinds, _, places = part.partition(" in ")
+            for kind in (kind.strip() for kind in kinds.split(",")):
+                if kind not in HEAVY:
+                    raise ValueError(f"{name}: unknown kind of header '{kind}' in the last column; one of {', '.join(HEAVY)}")
+                self.heavy[kind] = set(re.findall(r"`([^`]+?)/?`", places)) or None
+
+    def allows(self, kind, path):
+        """Whether the file (path relative to the room) may include a header of this kind."""
+        if kind not in self.heavy:
+            return False
+        places = self.heavy[kind]
+        return places is None or path.stem in places or bool(places & set(path.parts[:-1]))
+
+    def heavy_text(self):
+        texts = [kind + (f" in {', '.join(sorted(places))}" if places else "") for kind, places in self.heavy.items()]
+        return "; ".join(texts) or "none"
+
+
+def read_rooms(readme):
+    rooms = {}
+    for line in readme.read_text(encoding="utf-8").splitlines():
+        if match := ROW.match(line):
+            room = Room(match[1], match[2], match[3], rooms)
+            if below := room.may_include - set(rooms):
+                raise ValueError(f"{room.name} may include {', '.join(sorted(below))}, which does not stand above it")
+            rooms[room.name] = room
+    if not rooms:
+        raise ValueError("no rows such as | `base` | - | ... | none |")
+    return rooms
+
+
+def read_includes(path):
+    """(line number, header, whether in quotes) of each include."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [(number, match[2], match[1] == '"') for number, line in enumerate(text.splitlines(), 1)
+            if (match := INCLUDE.match(line))]
+
+
+def heavy_kinds(header):
+    return [kind for kind, pattern in HEAVY.items() if pattern.match(header)]
+
+
+class Check:
+    def __init__(self, root):
+        self.lib = root / "lib"
+        self.rooms = read_rooms(root / "README.md")
+        files = sorted(path.relative_to(self.lib) for path in self.lib.rglob("*") if path.suffix in SUFFIXES)
+        self.includes = {file: read_includes(self.lib / file) for file in files}
+        self.offences = []
+
+    def offend(self, file, line, text):
+        self.offences.append(f"lib/{file}:{line}: {text}")
+
+    def check_direction(self, file, room, line, header, quoted):
+        first = header.split("/")[0]
+        if first in self.rooms and "/" in header:
+            if first not in room.may_include | {room.name, "base"}:
+                allowed = ", ".join(sorted(room.may_include | {"base"}))
+                self.offend(file, line, f'{room.name} may not include "{header}" (direction: only {allowed})')
+        elif quoted and not heavy_kinds(header):
+            self.offend(file, line, f'"{header}" names no room (direction: write "room/file.h"; <...> for other libraries)')
+
+    def check_heavy(self, file, room, line, header):
+        for kind in heavy_kinds(header):
+            if not room.allows(kind, file.relative_to(room.name)):
+                self.offend(file, line, f"{room.name} may not include <{header}> of {kind} (heavy: {room.heavy_text()})")
+
+    def allowed_heavy(self, file):
+        """The first heavy header that this file includes by right, or None: one that it may not have is its own offence."""
+        room = self.rooms.get(file.parts[0])
+        for _, header, _ in self.includes[file]:
+            if room and any(room.allows(kind, file.relative_to(room.name)) for kind in heavy_kinds(header)):
+                return header
+        return None
+
+    def check_reach(self, file, room, line, header):
+        """Follows the headers of lib/ behind one include of a pure room; the first heavy header ends the search."""
+        seen, chains = set(), [[pathlib.Path(header)]]
+        while chains:
+            chain = chains.pop()
+            if chain[-1] in seen or chain[-1] not in self.includes:
+                continue
+            seen.add(chain[-1])
+            if heavy := self.allowed_heavy(chain[-1]):
+                way = " -> ".join(str(step) for step in chain)
+                self.offend(file, line, f"{room.name} gets <{heavy}> through {way} (reach: {room.name} is 'none')")
+                return
+            chains += [[*chain, pathlib.Path(inner)] for _, inner, _ in self.includes[chain[-1]]]
+
+    def run(self):
+        for file, includes in self.includes.items():
+            room = self.rooms.get(file.parts[0])
+            if room is None:
+                self.offend(file, 1, f"lib/{file.parts[0]} is not in the table of README.md")
+                continue
+            for line, header, quoted in includes:
+                self.check_direction(file, room, line, header, quoted)
+                self.check_heavy(file, room, line, header)
+                if room.pure:
+                    self.check_reach(file, room, line, header)
+        return self.offences
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent,
+                        help="the tree to check (default: this one)")
+    root = parser.parse_args().root
+    try:
+        check = Check(root)
+    except (OSError, ValueError) as error:
+        print(f"check_includes: table of rooms in {root}/README.md: {error}", file=sys.stderr)
+        sys.exit(2)
+    offences = check.run()
+    print(*offences, sep="\n", end="\n" if offences else "")
+    print(f"check_includes: {len(check.includes)} files, {len(check.rooms)} rooms, offences: {len(offences)}")
+    sys.exit(1 if offences else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# If this failed, scripts/check_includes.sh would let a wrong include pass. Each sabotage is made in a fresh copy.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+copy=$(mktemp -d); trap 'rm -rf "$copy"' EXIT
+
+fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
+
+fresh_copy() { rm -rf "${copy:?}"/*; cp -r lib README.md "$copy"; }
+
+# expect_offence TEXT...: the check of the copy must exit with 1 and print every TEXT.
+expect_offence() {
+  local output code=0 text
+  output=$(scripts/check_includes.sh --root "$copy") || code=$?
+  [ $code -eq 1 ] || fail "exit code $code instead of 1 for '$1':
+$output"
+  for text in "$@"; do [[ $output == *"$text"* ]] || fail "'$text' is not in:
+$output"; done
+}
+
+fresh_copy
+scripts/check_includes.sh --root "$copy" >/dev/null || fail "the copy as it is must pass"
+
+fresh_copy; sed -i '1i #include <ATen/core/Tensor.h>' "$copy/lib/layout/layout.h"
+expect_offence 'lib/layout/layout.h:1: layout may not include <ATen/core/Tensor.h> of torch (heavy: none)' 'offences: 1'
+
+fresh_copy; sed -i '1i #include "train/run.h"' "$copy/lib/base/error.h"
+expect_offence 'lib/base/error.h:1: base may not include "train/run.h" (direction: only base)'
+
+fresh_copy; sed -i '2i # include  <mpi.h>' "$copy/lib/base/error.h"
+expect_offence 'lib/base/error.h:2: base may not include <mpi.h> of MPI' 'offences: 1'
+
+fresh_copy; mkdir -p "$copy/lib/data" "$copy/lib/comm/nccl" "$copy/lib/comm/mpi" "$copy/lib/unlisted"
+printf '#include <ATen/core/Tensor.h>\n' | tee "$copy/lib/data/batch.h" >"$copy/lib/data/order.h"
+printf '#include <nccl.h>\n#include <cuda_runtime.h>\n' | tee "$copy/lib/comm/nccl/a.h" >"$copy/lib/comm/mpi/a.h"
+printf '#include "a.h"\n' >"$copy/lib/comm/nccl/b.cpp"
+touch "$copy/lib/unlisted/x.h"
+expect_offence 'lib/data/order.h:1: data may not include <ATen/core/Tensor.h> of torch (heavy: torch in batch)' \
+    'lib/comm/mpi/a.h:1: comm may not include <nccl.h> of NCCL' \
+    'lib/comm/mpi/a.h:2: comm may not include <cuda_runtime.h> of CUDA' \
+    'lib/comm/nccl/b.cpp:1: "a.h" names no room' 'lib/unlisted is not in the table' 'offences: 5'
+
+fresh_copy; sed -i '/^| `config` |/s/ none |$/ torch in `sabotage` |/' "$copy/README.md"
+printf '#include <ATen/core/Tensor.h>\n' >"$copy/lib/config/sabotage.h"
+printf '#pragma once\n\n#include "config/sabotage.h"\n' >"$copy/lib/layout/sabotage.h"
+expect_offence 'lib/layout/sabotage.h:3: layout gets <ATen/core/Tensor.h> through config/sabotage.h (reach: ' 'offences: 1'
+printf '#include "layout/sabotage.h"\n' >"$copy/lib/program/sabotage.h"
+expect_offence 'lib/program/sabotage.h:1: program gets <ATen/core/Tensor.h> through layout/sabotage.h -> config/sabotage.h'
+
+fresh_copy; sed -i 's/^| `config` | - |/| `config` | train |/' "$copy/README.md"
+code=0; output=$(scripts/check_includes.sh --root "$copy" 2>&1) || code=$?
+[ $code -eq 2 ] && [[ $output == *"config may include train, which does not stand above it"* ]] || fail "code $code: $output"
