@@ -1,0 +1,234 @@
+#include "checkpoint/huggingface.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+using Files = std::vector<std::unique_ptr<SafetensorsFile>>;
+
+constexpr const char* embedding_name = "model.embed_tokens.weight";
+constexpr const char* head_name = "lm_head.weight";
+
+std::string text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Shape row_major_strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+// Reads the list of shards and compares it with what the shards hold.
+Files open_shards(const base::Path& index, base::Problems& problems) {
+  const base::JsonDocument document = base::parse_json_file(index, base::JsonComments::refused);
+  const nlohmann::json& value = document.value();
+  base::require(value.is_object() && value.contains("weight_map") && value["weight_map"].is_object(),
+                "{}: no object \"weight_map\"", index.string());
+  std::map<std::string, std::string> shard_of;
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : value["weight_map"].items()) {
+    const std::string place = document.place_of("/weight_map/" + base::escape_pointer(tensor));
+    base::require(shard.is_string(), "{}: the file of \"{}\" is not a text", place, tensor);
+    const auto& file = shard.get_ref<const std::string&>();
+    base::require(!file.empty() && base::Path(file).filename() == file && file != "." && file != "..",
+                  "{}: \"{}\" is not the name of a file beside the index", place, file);
+    shard_of.emplace(tensor, file);
+    shards.insert(file);
+  }
+  Files files;
+  for (const std::string& shard : shards) {
+    files.push_back(std::make_unique<SafetensorsFile>(index.parent_path() / shard));
+    for (const StoredTensor& tensor : files.back()->tensors()) {
+      const auto it = shard_of.find(tensor.name);
+      if (it == shard_of.end() || it->second != shard)
+        problems.add("{} holds {}, which the index does not list there", shard, tensor.name);
+    }
+  }
+  for (const auto& [tensor, shard] : shard_of) {
+    const auto file = files.begin() + std::distance(shards.begin(), shards.find(shard));
+    if ((*file)->find(tensor) == nullptr)
+      problems.add("the index lists {} in {}, which does not hold it", tensor, shard);
+  }
+  return files;
+}
+
+Files open_files(const base::Path& path, base::Problems& problems) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  base::Path chosen = path;
+  if (fs::is_directory(path, ignored)) {
+    chosen = path / "model.safetensors";
+    if (!fs::exists(chosen, ignored)) chosen = path / "model.safetensors.index.json";
+    base::require(
+        fs::exists(chosen, ignored), "{}: neither model.safetensors nor model.safetensors.index.json is there{}",
+        path.string(),
+        fs::exists(path / "pytorch_model.bin", ignored) || fs::exists(path / "pytorch_model.bin.index.json", ignored)
+            ? "; pytorch_model.bin files are not read: save the model as safetensors"
+            : "");
+  }
+  if (chosen.extension() == ".json") return open_shards(chosen, problems);
+  Files files;
+  files.push_back(std::make_unique<SafetensorsFile>(chosen));
+  return files;
+}
+
+struct Located {
+  const SafetensorsFile* file = nullptr;
+  const StoredTensor* tensor = nullptr;
+};
+
+// "mlp.experts.7.gate_proj.weight" split around the expert's number.
+struct ExpertStack {
+  std::string prefix;      // "model.layers.3.mlp.experts."
+  std::string projection;  // "gate_proj"
+};
+
+std::optional<ExpertStack> expert_stack(const base::ParameterSpec& parameter) {
+  constexpr std::string_view mark = ".experts.";
+  const std::size_t at = parameter.fqn.rfind(mark);
+  if (at == std::string::npos || parameter.shape.size() != 3) return std::nullopt;
+  return ExpertStack{parameter.fqn.substr(0, at + mark.size()), parameter.fqn.substr(at + mark.size())};
+}
+
+// Finds the tensors of each parameter, and notes which were found, so that the rest can be named.
+class Matcher {
+ public:
+  Matcher(const Files& files, base::Problems& problems) : problems_(problems) {
+    for (const auto& file : files)
+      for (const StoredTensor& tensor : file->tensors())
+        tensors_.try_emplace(tensor.name, Located{file.get(), &tensor});
+  }
+
+  StoredParameter match(const base::ParameterSpec& parameter) {
+    StoredParameter found{parameter, {}};
+    if (tensors_.contains(parameter.fqn)) {
+      add_whole(found, parameter.fqn);
+    } else if (const auto stack = expert_stack(parameter)) {
+      const std::string fused = stack->prefix + "gate_up_proj";
+      if (stack->projection != "down_proj" && tensors_.contains(fused))
+        add_half(found, fused, stack->projection == "gate_proj" ? 0 : 1);
+      else
+        add_experts(found, *stack);
+    } else {
+      problems_.add("missing: {} {}{}", parameter.fqn, text(parameter.shape),
+                    parameter.fqn == head_name ? " (if the head is the embedding: tie_word_embeddings true)" : "");
+    }
+    return found;
+  }
+
+  void check_tied_head(bool tied) {
+    const auto head = tensors_.find(head_name);
+    const auto embedding = tensors_.find(embedding_name);
+    if (!tied || head == tensors_.end() || embedding == tensors_.end()) return;
+    const Located &a = head->second, &b = embedding->second;
+    used_.insert(head_name);
+    const auto bytes_a = a.file->bytes(*a.tensor), bytes_b = b.file->bytes(*b.tensor);
+    if (a.tensor->type != b.tensor->type || a.tensor->shape != b.tensor->shape || !std::ranges::equal(bytes_a, bytes_b))
+      problems_.add("{} differs from {}, but tie_word_embeddings is true: set it to false to train both", head_name,
+                    embedding_name);
+  }
+
+  void report_unknown() {
+    for (const auto& [name, located] : tensors_)
+      if (!used_.contains(name)) problems_.add("not a tensor of this model: {} {}", name, text(located.tensor->shape));
+  }
+
+ private:
+  // Marks the tensor as used; null if it cannot be read as `shape`.
+  const Located* take(const std::string& name, const Shape& shape) {
+    const Located& located = tensors_.at(name);
+    if (!used_.insert(name).second) return usable_.contains(name) ? &located : nullptr;
+    const StoredTensor& tensor = *located.tensor;
+    if (tensor.shape != shape) {
+      problems_.add("{} has the shape {}, the model needs {}", name, text(tensor.shape), text(shape));
+      return nullptr;
+    }
+    const ElementType type = tensor.type;
+    if (type != ElementType::F32 && type != ElementType::BF16 && type != ElementType::F16 && type != ElementType::F64) {
+      problems_.add("{} is of type {}, which is not read; F64, F32, F16 and BF16 are", name, checkpoint::name(type));
+      return nullptr;
+    }
+    usable_.insert(name);
+    return &located;
+  }
+
+  void add_whole(StoredParameter& found, const std::string& name) {
+    const Shape& shape = found.parameter.shape;
+    if (const Located* at = take(name, shape))
+      found.pieces.push_back({layout::whole_box(shape), at->file, at->tensor, 0, row_major_strides(shape)});
+  }
+
+  void add_half(StoredParameter& found, const std::string& name, std::int64_t half) {
+    const Shape& shape = found.parameter.shape;
+    const Shape stored{shape[0], 2 * shape[1], shape[2]};
+    if (const Located* at = take(name, stored))
+      found.pieces.push_back(
+          {layout::whole_box(shape), at->file, at->tensor, half * shape[1] * shape[2], row_major_strides(stored)});
+  }
+
+  void add_experts(StoredParameter& found, const ExpertStack& stack) {
+    const Shape& shape = found.parameter.shape;
+    const Shape of_one(shape.begin() + 1, shape.end());
+    std::vector<std::int64_t> missing;
+    for (std::int64_t expert = 0; expert < shape[0]; ++expert) {
+      const std::string name = fmt::format("{}{}.{}.weight", stack.prefix, expert, stack.projection);
+      if (!tensors_.contains(name)) {
+        missing.push_back(expert);
+      } else if (const Located* at = take(name, of_one)) {
+        layout::Box box = layout::whole_box(shape);
+        box.dims[0] = {expert, expert + 1};
+        found.pieces.push_back({std::move(box), at->file, at->tensor, 0, row_major_strides(shape)});
+      }
+    }
+    if (static_cast<std::int64_t>(missing.size()) == shape[0])
+      problems_.add("missing: {} {}", found.parameter.fqn, text(shape));
+    else if (!missing.empty())
+      problems_.add("missing: {}{{{}}}.{}.weight {}", stack.prefix, fmt::join(missing, ","), stack.projection,
+                    text(of_one));
+  }
+
+  base::Problems& problems_;
+  std::map<std::string, Located> tensors_;
+  std::set<std::string> used_, usable_;
+};
+
+}  // namespace
+
+HuggingFaceCheckpoint::HuggingFaceCheckpoint(const base::Path& path,
+                                             const std::vector<base::ParameterSpec>& parameters) {
+  base::Problems problems;
+  files_ = open_files(path, problems);
+  Matcher matcher(files_, problems);
+  bool tied = true;
+  for (const base::ParameterSpec& parameter : parameters) {
+    tied = tied && parameter.fqn != head_name;
+    parameters_.emplace(parameter.fqn, matcher.match(parameter));
+  }
+  matcher.check_tied_head(tied);
+  matcher.report_unknown();
+  problems.throw_if_any(path.string());
+}
+
+const StoredParameter& HuggingFaceCheckpoint::parameter(const std::string& fqn) const {
+  const auto it = parameters_.find(fqn);
+  base::expect(it != parameters_.end(), "{} is not a parameter of this checkpoint", fqn);
+  return it->second;
+}
+
+}  // namespace tessera::checkpoint
