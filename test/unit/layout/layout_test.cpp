@@ -1,0 +1,226 @@
+// Were this broken for some legal layout, two ranks would hold the same shard without knowing, or an element would have
+// no owner. Walks every world of up to 16 ranks, every factorisation of it, and up to two extra parallels in both
+// placements.
+#include "layout/layout.h"
+
+#include "layout/block.h"
+#include "support/catch.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tessera::layout {
+namespace {
+
+void for_each_dense(std::int64_t world, const std::function<void(const LayoutSizes&)>& visit) {
+  LayoutSizes sizes;
+  const std::vector<std::int64_t*> axes{&sizes.pp, &sizes.dp_replicate, &sizes.dp_shard, &sizes.ulysses, &sizes.cp};
+  const std::function<void(std::size_t, std::int64_t)> choose = [&](std::size_t axis, std::int64_t left) {
+    if (axis == axes.size()) {
+      sizes.tp = left;
+      visit(sizes);
+      return;
+    }
+    for (std::int64_t size = 1; size <= left; ++size)
+      if (left % size == 0) {
+        *axes[axis] = size;
+        choose(axis + 1, left / size);
+      }
+  };
+  choose(0, world);
+}
+
+// Every legal extra parallel of that name.
+std::vector<ExtraParallel> extras_of(const LayoutSizes& sizes, const std::string& name) {
+  std::vector<ExtraParallel> all;
+  for (const bool folds : {false, true}) {
+    if (folds && sizes.tp == 1) continue;
+    for (const GridPlacement placement : {GridPlacement::innermost, GridPlacement::outer}) {
+      ExtraParallel extra{name, 1, placement, folds};
+      const std::int64_t ranks = divisible_ranks(sizes, extra);
+      for (extra.size = 1; extra.size <= ranks; ++extra.size)
+        if (ranks % extra.size == 0) all.push_back(extra);
+    }
+  }
+  return all;
+}
+
+bool is_partition(const std::vector<Group>& groups, std::int64_t world) {
+  std::set<std::int64_t> seen;
+  std::size_t members = 0;
+  for (const Group& group : groups) {
+    seen.insert(group.begin(), group.end());
+    members += group.size();
+  }
+  return members == static_cast<std::size_t>(world) && seen.size() == members && *seen.begin() == 0 &&
+         *seen.rbegin() == world - 1;
+}
+
+std::size_t common_ranks(const Group& a, const Group& b) {
+  return static_cast<std::size_t>(std::count_if(
+      a.begin(), a.end(), [&](std::int64_t rank) { return std::find(b.begin(), b.end(), rank) != b.end(); }));
+}
+
+// Each rank's own view of a group agrees with the list of all groups.
+void check_group(const Layout& layout, const std::string& name) {
+  const std::vector<Group> groups = layout.groups(name);
+  REQUIRE(is_partition(groups, layout.world()));
+  for (const Group& group : groups) {
+    REQUIRE(static_cast<std::int64_t>(group.size()) == layout.group_size(name));
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const bool own = layout.position(group[i], name) == static_cast<std::int64_t>(i) &&
+                       (i + 1 < group.size() || layout.group(group[i], name) == group);
+      REQUIRE(own);
+    }
+  }
+}
+
+// Boxes of an odd-sized tensor cut by x on dim 0 and x_fsdp on dim 1 cover it exactly once in each stage, replica,
+// lane.
+void check_boxes(const Layout& layout, const std::string& x) {
+  const std::int64_t rows = 5;
+  const std::int64_t columns = 7;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> owners;
+  for (std::int64_t rank = 0; rank < layout.world(); ++rank) {
+    const Block row = block_of(rows, layout.group_size(x), layout.position(rank, x));
+    const Block column = block_of(columns, layout.group_size(x + "_fsdp"), layout.position(rank, x + "_fsdp"));
+    for (std::int64_t i = row.begin; i < row.end; ++i)
+      for (std::int64_t j = column.begin; j < column.end; ++j) ++owners[{i, j}];
+  }
+  const std::int64_t copies = layout.world() / layout.group_size(x + "+" + x + "_fsdp");
+  REQUIRE(static_cast<std::int64_t>(owners.size()) == rows * columns);
+  REQUIRE(std::all_of(owners.begin(), owners.end(), [&](const auto& owner) { return owner.second == copies; }));
+}
+
+void check_extra(const Layout& layout, const ExtraParallel& extra) {
+  const std::string& x = extra.name;
+  const LayoutSizes& sizes = layout.sizes();
+  for (const std::string& name : {x, x + "_fsdp", x + "_replicate", x + "+" + x + "_fsdp"}) check_group(layout, name);
+  for (const Group& group : layout.groups(x))
+    for (const Group& fsdp : layout.groups(x + "_fsdp")) REQUIRE(common_ranks(group, fsdp) <= 1);
+  const std::int64_t lanes = extra.folds_tp ? 1 : sizes.tp;
+  REQUIRE(layout.group_size(x) * layout.group_size(x + "_fsdp") * layout.group_size(x + "_replicate") ==
+          layout.world() / (sizes.pp * lanes));
+  const bool adjacent = extra.placement == GridPlacement::innermost;
+  const Group first = layout.group(0, adjacent ? x : x + "_fsdp");
+  for (std::size_t i = 0; i < first.size(); ++i) REQUIRE(first[i] == static_cast<std::int64_t>(i) * lanes);
+  check_boxes(layout, x);
+}
+
+TEST_CASE("dense groups of every layout of up to 16 ranks partition the ranks") {
+  for (std::int64_t world = 1; world <= 16; ++world)
+    for_each_dense(world, [&](const LayoutSizes& sizes) {
+      const Layout layout(sizes);
+      REQUIRE(layout.world() == world);
+      for (const std::string& name : layout.group_names()) check_group(layout, name);
+      REQUIRE(layout.group_size("fsdp") == sizes.dp_shard * sizes.ulysses * sizes.cp);
+      REQUIRE(layout.group_size("data") == sizes.dp_replicate * sizes.dp_shard);
+    });
+}
+
+TEST_CASE("an extra parallel of every legal size partitions the ranks and meets its FSDP group in one rank") {
+  for (std::int64_t world = 1; world <= 16; ++world)
+    for_each_dense(world, [&](const LayoutSizes& dense) {
+      for (const ExtraParallel& extra : extras_of(dense, "x")) {
+        LayoutSizes sizes = dense;
+        sizes.extra = {extra};
+        check_extra(Layout(sizes), extra);
+      }
+    });
+}
+
+TEST_CASE("two extra parallels have independent grids") {
+  for (std::int64_t world = 1; world <= 16; ++world)
+    for_each_dense(world, [&](const LayoutSizes& dense) {
+      if (dense.pp > 1 || dense.cp > 1) return;  // they multiply the combinations, not the kinds
+      std::map<std::string, std::vector<Group>> alone;
+      for (const ExtraParallel& a : extras_of(dense, "a"))
+        for (const ExtraParallel& b : extras_of(dense, "b")) {
+          LayoutSizes both = dense;
+          both.extra = {a, b};
+          LayoutSizes second = dense;
+          second.extra = {b};
+          const Layout layout(both);
+          const Layout expected(second);
+          REQUIRE(layout.has_extra("a"));
+          REQUIRE(layout.group(world - 1, "b") == expected.group(world - 1, "b"));
+          REQUIRE(layout.group(world / 2, "b_fsdp") == expected.group(world / 2, "b_fsdp"));
+          REQUIRE(layout.group_size("a") == a.size);
+          REQUIRE(layout.position(world - 1, "b") == expected.position(world - 1, "b"));
+        }
+    });
+}
+
+TEST_CASE("four ranks: a group of two, inner, outer, in two replicas, and beside a group of four") {
+  using Groups = std::vector<Group>;
+  LayoutSizes sizes;
+  sizes.dp_shard = 4;
+  sizes.extra = {{"ep", 2}};
+  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0, 2}, {1, 3}});
+  sizes.extra = {{"ep", 2}, {"emb", 4}};
+  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(Layout(sizes).groups("emb") == Groups{{0, 1, 2, 3}});
+  CHECK(Layout(sizes).groups("emb_fsdp") == Groups{{0}, {1}, {2}, {3}});
+  sizes.extra = {{"ep", 2, GridPlacement::outer}};
+  CHECK(Layout(sizes).groups("ep") == Groups{{0, 2}, {1, 3}});
+  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0, 1}, {2, 3}});
+  sizes.dp_replicate = 2;
+  sizes.dp_shard = 2;
+  sizes.extra = {{"ep", 2}};
+  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0}, {1}, {2}, {3}});
+  CHECK(Layout(sizes).groups("ep_replicate") == Groups{{0, 2}, {1, 3}});
+}
+
+TEST_CASE("ranks that differ only in Ulysses, context or tensor parallel share their sequences") {
+  LayoutSizes sizes;
+  sizes.dp_replicate = 3;
+  sizes.dp_shard = 2;
+  sizes.ulysses = 2;
+  sizes.tp = 2;
+  const Layout layout(sizes);
+  CHECK(layout.group_size("data") == 6);
+  for (std::int64_t rank = 0; rank < layout.world(); ++rank) CHECK(layout.position(rank, "data") == rank / 4);
+}
+
+TEST_CASE("a name of another layout is the programmer's error") {
+  const Layout layout(LayoutSizes{});
+  CHECK_FALSE(layout.has_extra("ep"));
+  CHECK_THROWS_AS(layout.group(0, "ep"), std::logic_error);
+  CHECK_THROWS_AS(layout.extra_grid("ep"), std::logic_error);
+  CHECK_THROWS_AS(layout.group(1, "world"), std::logic_error);
+  CHECK_THROWS_AS(layout.dense_grid().coordinate(0, "row"), std::logic_error);
+  CHECK_THROWS_AS(Grid({{"a", 2}, {"a", 3}}), std::logic_error);
+  LayoutSizes sizes;
+  sizes.extra = {{"ep", 2}};
+  CHECK_THROWS_AS(Layout(sizes), std::logic_error);
+}
+
+TEST_CASE("the printed groups name every rank of every group") {
+  LayoutSizes sizes;
+  sizes.dp_shard = 4;
+  sizes.extra = {{"ep", 2}};
+  CHECK(describe_groups(Layout(sizes)) ==
+        "group                 size  ranks\n"
+        "--------------------  ----  ---------------\n"
+        "world                    4  {0,1,2,3}\n"
+        "fsdp                     4  {0,1,2,3}\n"
+        "data                     4  {0,1,2,3}\n"
+        "dp_replicate+fsdp        4  {0,1,2,3}\n"
+        "dp_replicate             1  each rank alone\n"
+        "dp_shard                 4  {0,1,2,3}\n"
+        "ep                       2  {0,1} {2,3}\n"
+        "ep_fsdp                  2  {0,2} {1,3}\n"
+        "ep_replicate             1  each rank alone\n"
+        "ep+ep_fsdp               4  {0,1,2,3}\n"
+        "ep_replicate+ep_fsdp     2  {0,2} {1,3}\n");
+}
+
+}  // namespace
+}  // namespace tessera::layout
