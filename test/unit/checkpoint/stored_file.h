@@ -1,0 +1,95 @@
+// Safetensors files for tests, honest or lying, in a folder that goes away with the test.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tessera::checkpoint {
+
+class Folder {
+ public:
+  Folder() {
+    static int number = 0;
+    path_ = std::filesystem::temp_directory_path() / fmt::format("tessera_checkpoint_{}_{}", ::getpid(), number++);
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::filesystem::path write(const std::string& name, std::string_view content) const {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return path_ / name;
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The bytes of a file with this header, telling `length` as the header's length.
+inline std::string file_bytes(std::uint64_t length, std::string_view header, std::size_t data_bytes) {
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  bytes += header;
+  bytes.append(data_bytes, '\1');
+  return bytes;
+}
+
+inline std::string file_bytes(std::string_view header, std::size_t data_bytes) {
+  return file_bytes(header.size(), header, data_bytes);
+}
+
+struct TestTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  float first = 0;  // element k is first + k, float32
+};
+
+// An honest file.
+inline std::string file_of(const std::vector<TestTensor>& tensors) {
+  std::string header = "{", data;
+  for (const TestTensor& tensor : tensors) {
+    std::int64_t count = 1;
+    std::string shape;
+    for (const std::int64_t size : tensor.shape) {
+      count *= size;
+      shape += (shape.empty() ? "" : ",") + std::to_string(size);
+    }
+    const std::size_t begin = data.size();
+    for (std::int64_t k = 0; k < count; ++k) {
+      const float element = tensor.first + static_cast<float>(k);
+      char bytes[sizeof element];
+      std::memcpy(bytes, &element, sizeof element);
+      data.append(bytes, sizeof element);
+    }
+    header += fmt::format(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", header == "{" ? "" : ",",
+                          tensor.name, shape, begin, data.size());
+  }
+  header += "}";
+  return file_bytes(header, 0) + data;
+}
+
+// The message of the error that `action` throws; empty if it throws none.
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace tessera::checkpoint
