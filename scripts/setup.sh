@@ -44,19 +44,23 @@ You are neither root nor able to use sudo. Ask an administrator to run:
 
 # The stamp holds what was installed, so that another list, or an install that did not end, is done anew.
 install_python() {
-  local requirements=(scripts/requirements.txt) stamp=.deps/python/installed wanted
-  [ -n "${TESSERA_TORCH_DIR:-}" ] || requirements+=(third_party/libtorch.txt)
-  wanted=$(cat "${requirements[@]}")
-  [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && return
-  echo "setup: installing LibTorch and Python packages into .deps/ (550 MB to fetch)"
+  local stamp=.deps/python/installed requirements=(scripts/requirements.txt third_party/libtorch.txt) installed='' file
+  [ ! -e "$stamp" ] || installed=$(cat "$stamp")
+  [ "$installed" != "$(cat "${requirements[@]}")" ] || return 0
+  if [ -n "${TESSERA_TORCH_DIR:-}" ]; then
+    requirements=(scripts/requirements.txt)
+    [ "$installed" != "$(cat "${requirements[@]}")" ] || return 0
+    echo "setup: installing Python packages for the plots into .deps/"
+  else
+    echo "setup: installing LibTorch and Python packages for the plots into .deps/ (580 MB to fetch)"
+  fi
   rm -rf .deps/python
-  quietly python3 -m venv .deps/python || fail "'python3 -m venv' failed (see above)"
-  local file
+  quietly python3 -m venv .deps/python || fail "'python3 -m venv .deps/python' failed (see above)"
   for file in "${requirements[@]}"; do
     quietly .deps/python/bin/python -m pip install --no-deps --no-compile --no-cache-dir --disable-pip-version-check \
         -r "$file" || fail "'pip install -r $file' failed (see above); is there a network?"
   done
-  printf '%s\n' "$wanted" >"$stamp"
+  cat "${requirements[@]}" >"$stamp"
 }
 
 case ${1:-} in
