@@ -1,0 +1,80 @@
+// Collectives among the ranks of one group.
+//
+// Every operation but rank(), size() is collective over the group: every rank calls it, in the same order. Operations that return a
+// Handle only start; their memory must stay untouched until its wait() (the keep-alive is held so long). Memory is spoken of as
+// pointer, type, rows and stride, never as tensors. One suite of tests runs on every backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tessera::comm {
+
+enum class ElementType : std::uint8_t { float32, bfloat16, float64, int32, int64 };
+[[nodiscard]] std::size_t element_bytes(ElementType type);
+
+enum class ReduceOperation : std::uint8_t { add, max };
+
+// `rows` runs of `row_elements` consecutive elements, their starts `stride_elements` apart. Empty if either count is 0.
+struct Strided {
+  void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t row_elements = 0;
+  std::int64_t stride_elements = 0;
+};
+
+// A tensor to be gathered into its final place: pieces[k] is where rank k's piece belongs. This rank's own is filled in
+// before the call.
+struct GatherBlock {
+  ElementType type{};
+  std::vector<Strided> pieces;
+};
+
+// A tensor to be reduced: pieces[k] is what this rank contributes to rank k's piece; the sum over ranks, in rank order, of
+// this rank's piece is added to `sum`, which has the shape of pieces[rank()] (bfloat16 pieces are summed in float32).
+struct ReduceBlock {
+  ElementType type{};
+  std::vector<Strided> pieces;
+  ElementType sum_type{};
+  Strided sum;
+};
+
+using KeepAlive = std::shared_ptr<const void>;
+
+// An operation under way.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  // Returns when the operation is done on this rank. Called once.
+  virtual void wait() = 0;
+};
+using Handle = std::unique_ptr<Operation>;
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual std::int64_t rank() const = 0;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+
+  // One call per unit, with a block per tensor.
+  [[nodiscard]] virtual Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) = 0;
+  [[nodiscard]] virtual Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) = 0;
+  // In place, in rank order.
+  [[nodiscard]] virtual Handle all_reduce(void* data, std::int64_t elements, ElementType type,
+                                          ReduceOperation operation, KeepAlive keep) = 0;
+  // Rows of `row_elements` elements: send_counts[k] rows to rank k from consecutive memory, receive_counts[k] from rank k.
+  [[nodiscard]] virtual Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts,
+                                               void* receive, std::span<const std::int64_t> receive_counts,
+                                               std::int64_t row_elements, ElementType type, KeepAlive keep) = 0;
+  [[nodiscard]] virtual Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root,
+                                         KeepAlive keep) = 0;
+  virtual void barrier() = 0;
+};
+
+// The group of one rank: moves nothing, and adds what is to be added.
+[[nodiscard]] std::shared_ptr<Communicator> solo_communicator();
+
+}  // namespace tessera::comm

@@ -1,0 +1,208 @@
+#include "fsdp/parameter_store.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera::fsdp {
+
+namespace {
+
+comm::ElementType element_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return comm::ElementType::float32;
+    case at::kDouble: return comm::ElementType::float64;
+    case at::kBFloat16: return comm::ElementType::bfloat16;
+    default: break;
+  }
+  base::expect(false, "parameters of type {}", at::toString(type));
+  return {};
+}
+
+plan::ElementSizes element_sizes(const device::Numbers& numbers) {
+  return {.compute_bytes = static_cast<std::int64_t>(at::elementSize(numbers.compute)),
+          .master_bytes = static_cast<std::int64_t>(at::elementSize(numbers.master)),
+          .same_type = numbers.compute == numbers.master};
+}
+
+// `tensor`, which holds `outer`, narrowed to `inner`.
+at::Tensor view_of(const at::Tensor& tensor, const layout::Box& outer, const layout::Box& inner) {
+  auto view = tensor;
+  for (std::size_t d = 0; d < outer.dims.size(); ++d)
+    view = view.narrow(static_cast<std::int64_t>(d), inner.dims[d].begin - outer.dims[d].begin, inner.dims[d].size());
+  return view;
+}
+
+}  // namespace
+
+comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,
+                           const layout::Box& inner) {
+  const auto& o = outer.dims;
+  const auto& i = inner.dims;
+  base::expect(!o.empty() && o.size() == i.size(), "a part of {} dims in {} dims", i.size(), o.size());
+  std::int64_t rest = 1;
+  for (std::size_t d = 2; d < o.size(); ++d) {
+    base::expect(o[d] == i[d], "dim {} is cut", d);
+    rest *= o[d].size();
+  }
+  const bool has_columns = o.size() > 1;
+  const auto columns = has_columns ? i[1].size() : 1;
+  const auto stride = (has_columns ? o[1].size() : 1) * rest;
+  const auto offset = (i[0].begin - o[0].begin) * stride + (has_columns ? i[1].begin - o[1].begin : 0) * rest;
+  return {.data = static_cast<std::byte*>(data) + static_cast<std::size_t>(offset) * element_bytes,
+          .rows = i[0].size(),
+          .row_elements = columns * rest,
+          .stride_elements = stride};
+}
+
+ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
+                               const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t rank,
+                               StoreOptions options)
+    : layout_(layout),
+      mesh_(mesh),
+      rank_(rank),
+      options_(std::move(options)),
+      weight_pool_("gathered weights", options_.weight_slots, options_.poison),
+      gradient_pool_("gradient buffers", options_.gradient_slots, options_.poison) {
+  const auto master = at::TensorOptions().dtype(options_.numbers.master);
+  for (const auto& placement : placements) {
+    auto box = plan::shard_box(placement, layout, rank);
+    const auto shape = box.shape();
+    parameters_.push_back({placement, std::move(box), at::empty(shape, master), at::zeros(shape, master),
+                           plan::is_primary_holder(placement, layout, rank)});
+  }
+  for (const auto& unit : units) {
+    UnitState state{.unit = unit,
+                    .storage = plan::unit_storage(unit, placements, layout, rank, element_sizes(options_.numbers),
+                                                  options_.slots)};
+    for (const auto& use : state.storage.uses)
+      state.weights.push_back(
+          std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute, options_.numbers.master));
+    units_.push_back(std::move(state));
+    bind_gradients(units_.back(), nullptr);
+  }
+}
+
+ShardedParameter& ParameterStore::parameter(const std::string& fqn) {
+  const auto found = std::find_if(parameters_.begin(), parameters_.end(),
+                                  [&](const ShardedParameter& p) { return p.placement.parameter.fqn == fqn; });
+  base::expect(found != parameters_.end(), "no parameter {}", fqn);
+  return *found;
+}
+
+std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parameter, plan::UseKind use,
+                                                  const layout::Box& box, const at::Tensor& tensor) const {
+  const auto group = plan::gather_group(parameter.placement, use);
+  const auto ranks = group.empty() ? layout::Group{rank_} : layout_.group(rank_, group);
+  std::vector<comm::Strided> result;
+  for (const auto member : ranks)
+    result.push_back(strided_part(tensor.data_ptr(), tensor.element_size(), box,
+                                  plan::shard_box(parameter.placement, layout_, member)));
+  return result;
+}
+
+void ParameterStore::bind_values(UnitState& state, std::byte* slot) {
+  auto* unbound = options_.poison == device::Poison::fill_with_nan ? weight_pool_.poison() : nullptr;
+  for (std::size_t k = 0; k < state.weights.size(); ++k) {
+    const auto& use = state.storage.uses[k];
+    if (!use.value_is_bound)
+      state.weights[k]->bind_value(slot != nullptr ? slot + use.value_offset : unbound);
+    else
+      state.weights[k]->bind_value(state.is_gathered ? parameter(state.unit.uses[k].fqn).master.data_ptr() : nullptr);
+  }
+}
+
+void ParameterStore::bind_gradients(UnitState& state, std::byte* slot) {
+  for (std::size_t k = 0; k < state.weights.size(); ++k) {
+    const auto& use = state.storage.uses[k];
+    if (use.gradient_is_bound)
+      state.weights[k]->bind_gradient(parameter(state.unit.uses[k].fqn).gradient.data_ptr());
+    else
+      state.weights[k]->bind_gradient(slot != nullptr ? slot + use.gradient_offset : nullptr);
+  }
+}
+
+void ParameterStore::start_gather(std::size_t unit) {
+  auto& state = units_[unit];
+  base::expect(!state.is_gathered, "unit {} is gathered already", state.unit.name);
+  state.is_gathered = true;
+  state.value_slot = weight_pool_.take(state.storage.value_bytes);
+  bind_values(state, state.value_slot);
+  std::map<std::string, std::vector<comm::GatherBlock>> blocks;
+  for (std::size_t k = 0; k < state.weights.size(); ++k) {
+    const auto& use = state.storage.uses[k];
+    if (use.value_is_bound) continue;
+    const auto& p = parameter(state.unit.uses[k].fqn);
+    const auto kind = state.unit.uses[k].kind;
+    auto& weight = *state.weights[k];
+    view_of(weight.value(), use.box, p.box).copy_(p.master);
+    blocks[plan::gather_group(p.placement, kind)].push_back(
+        {element_type(options_.numbers.compute), pieces(p, kind, use.box, weight.value())});
+  }
+  for (auto& [group, list] : blocks)
+    state.gathers.push_back(mesh_.communicator(group)->gather_blocks(std::move(list), nullptr));
+}
+
+void ParameterStore::wait_gather(std::size_t unit) {
+  for (auto& handle : units_[unit].gathers) handle->wait();
+  units_[unit].gathers.clear();
+}
+
+void ParameterStore::free(std::size_t unit) {
+  auto& state = units_[unit];
+  base::expect(state.is_gathered, "unit {} is not gathered", state.unit.name);
+  state.is_gathered = false;
+  bind_values(state, nullptr);
+  weight_pool_.give_back(state.value_slot, state.storage.value_bytes);
+  state.value_slot = nullptr;
+}
+
+void ParameterStore::take_gradient(std::size_t unit) {
+  auto& state = units_[unit];
+  if (state.has_gradient) return;
+  state.has_gradient = true;
+  state.gradient_slot = gradient_pool_.take(state.storage.gradient_bytes);
+  if (state.gradient_slot == nullptr) return;
+  std::memset(state.gradient_slot, 0, static_cast<std::size_t>(state.storage.gradient_bytes));
+  bind_gradients(state, state.gradient_slot);
+}
+
+void ParameterStore::start_reduce(std::size_t unit) {
+  auto& state = units_[unit];
+  base::expect(state.has_gradient, "unit {} has no gradient to reduce", state.unit.name);
+  const auto type = element_type(options_.numbers.master);
+  std::map<std::string, std::vector<comm::ReduceBlock>> blocks;
+  for (std::size_t k = 0; k < state.weights.size(); ++k) {
+    const auto& use = state.storage.uses[k];
+    if (use.gradient_is_bound) continue;
+    auto& p = parameter(state.unit.uses[k].fqn);
+    const auto kind = state.unit.uses[k].kind;
+    const auto sum = strided_part(p.gradient.data_ptr(), p.gradient.element_size(), p.box, p.box);
+    blocks[plan::gather_group(p.placement, kind)].push_back(
+        {type, pieces(p, kind, use.box, state.weights[k]->gradient()), type, sum});
+  }
+  for (auto& [group, list] : blocks)
+    state.reductions.push_back(mesh_.communicator(group)->reduce_blocks(std::move(list), nullptr));
+}
+
+void ParameterStore::wait_reduce(std::size_t unit) {
+  auto& state = units_[unit];
+  for (auto& handle : state.reductions) handle->wait();
+  state.reductions.clear();
+  state.has_gradient = false;
+  bind_gradients(state, nullptr);
+  gradient_pool_.give_back(state.gradient_slot, state.storage.gradient_bytes);
+  state.gradient_slot = nullptr;
+}
+
+void ParameterStore::zero_gradients() {
+  for (auto& p : parameters_) p.gradient.zero_();
+}
+
+}  // namespace tessera::fsdp

@@ -1,0 +1,47 @@
+// Where the parameters of a unit lie in its gathered buffer and in its gradient buffer.
+//
+// One arithmetic for the memory plan and for the buffers that are really taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout/layout.h"
+#include "plan/placement.h"
+#include "plan/unit.h"
+
+namespace tessera::plan {
+
+// bind_where_possible: where a shard already is the needed part in the needed type, no buffer is used; always_copy: a
+// buffer always, so that one rank runs what many ranks do.
+enum class SlotPolicy { bind_where_possible, always_copy };
+
+struct ElementSizes {
+  std::int64_t compute_bytes = 4;
+  std::int64_t master_bytes = 4;
+  bool same_type = true;  // masters are in the compute type
+};
+
+struct UseStorage {
+  layout::Box box;                   // what the use gathers
+  bool value_is_bound = false;       // the master shard itself
+  bool gradient_is_bound = false;    // the shard gradient itself
+  std::int64_t value_offset = 0;     // bytes into the gathered buffer, if not bound
+  std::int64_t gradient_offset = 0;  // bytes into the gradient buffer, if not bound
+};
+
+struct UnitStorage {
+  std::vector<UseStorage> uses;  // as in Unit::uses
+  std::int64_t value_bytes = 0;
+  std::int64_t gradient_bytes = 0;
+};
+
+// Offsets are multiples of 64 bytes.
+[[nodiscard]] UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placements,
+                                       const layout::Layout& layout, std::int64_t rank, ElementSizes sizes,
+                                       SlotPolicy policy);
+
+// The placement of `fqn`. Throws std::logic_error if there is none.
+[[nodiscard]] const Placement& placement_of(const std::vector<Placement>& placements, const std::string& fqn);
+
+}  // namespace tessera::plan

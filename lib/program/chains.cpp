@@ -1,0 +1,179 @@
+#include "program/chains.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "plan/unit_storage.h"
+
+namespace tessera::program {
+
+using architecture::Architecture;
+using architecture::ExchangeKind;
+using architecture::SegmentKind;
+using architecture::Step;
+using architecture::ValueId;
+
+namespace {
+
+
+// Where rows of `step` go: the extra parallel that cuts the parameters of the segment between the two exchanges.
+std::string owners_of(const Architecture& a, const std::vector<plan::Placement>& placements, const Step& step) {
+  const auto kind = step.exchange == ExchangeKind::dispatch || step.exchange == ExchangeKind::combine
+                        ? SegmentKind::experts
+                        : SegmentKind::lookup;
+  for (const auto& s : a.steps()) {
+    if (s.type != Step::Type::segment || s.segment != kind || s.layer != step.layer) continue;
+    return plan::placement_of(placements, s.uses.front().use.fqn).extra;
+  }
+  return {};
+}
+
+std::int64_t exchange_size(const Architecture& a, const std::vector<plan::Placement>& placements,
+                           const layout::Layout& layout, const Step& step) {
+  switch (step.exchange) {
+    case ExchangeKind::sequence_to_heads:
+    case ExchangeKind::heads_to_sequence: return layout.sizes().ulysses;
+    case ExchangeKind::sum_tensor_parallel: return layout.sizes().tp;
+    case ExchangeKind::ids_to_owners:
+    case ExchangeKind::rows_from_owners:
+    case ExchangeKind::dispatch:
+    case ExchangeKind::combine: break;
+  }
+  const auto extra = owners_of(a, placements, step);
+  return extra.empty() ? 1 : layout.group_size(extra);
+}
+
+bool is_gathered_over_ranks(const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                            const Step& step) {
+  return std::any_of(step.uses.begin(), step.uses.end(), [&](const architecture::ParameterUse& u) {
+    const auto group = plan::gather_group(plan::placement_of(placements, u.use.fqn), u.use.kind);
+    return !group.empty() && layout.group_size(group) > 1;
+  });
+}
+
+bool is_experts(const Step& step) { return step.type == Step::Type::segment && step.segment == SegmentKind::experts; }
+
+// The segments of a chain, without the exchanges fused into it.
+std::vector<const Step*> segments_of(const std::vector<Step>& steps, const Chain& c) {
+  std::vector<const Step*> segments;
+  for (auto k = c.first; k <= c.last; ++k)
+    if (steps[static_cast<std::size_t>(k)].type == Step::Type::segment)
+      segments.push_back(&steps[static_cast<std::size_t>(k)]);
+  return segments;
+}
+
+std::string chain_name(const std::vector<Step>& steps, const Chain& c) {
+  const auto segments = segments_of(steps, c);
+  const auto& first = *segments.front();
+  const auto& last = *segments.back();
+  if (segments.size() == 1) return first.name();
+  if (first.layer < 0) return "embed";
+  const bool starts = first.segment == SegmentKind::project;
+  const bool ends = last.segment == SegmentKind::merge || last.segment == SegmentKind::dense;
+  if (starts && ends) return fmt::format("layers.{}", first.layer);
+  return first.name() + ".." + last.name();
+}
+
+// Fills reads, writes, kept and units of a chain whose steps are known.
+void complete(Chain& chain, const std::vector<Step>& steps, const std::vector<plan::Unit>& units) {
+  std::set<ValueId> made, read;
+  const auto read_value = [&](ValueId v) {
+    if (!made.contains(v) && read.insert(v).second) chain.reads.push_back(v);
+  };
+  const auto make = [&](ValueId v) {
+    if (made.insert(v).second) chain.writes.push_back(v);
+  };
+  for (auto k = chain.first; k <= chain.last; ++k) {
+    const auto& step = steps[static_cast<std::size_t>(k)];
+    for (const auto& v : step.reads) read_value(v);
+    for (const auto& [from, to] : step.moves) {
+      read_value(from);
+      make(to);
+    }
+    for (const auto& v : step.writes) {
+      make(v);
+      if (architecture::is_kept(v.kind)) chain.kept.push_back(v);
+    }
+    if (step.unit.empty()) continue;
+    const auto u = std::find_if(units.begin(), units.end(), [&](const auto& x) { return x.name == step.unit; });
+    base::expect(u != units.end(), "step {} names no unit: {}", step.name(), step.unit);
+    const auto index = static_cast<std::int32_t>(u - units.begin());
+    if (std::find(chain.units.begin(), chain.units.end(), index) == chain.units.end()) chain.units.push_back(index);
+  }
+}
+
+// Leaves in `writes` only what later steps read, what the head ends with, and what a recomputation is handed.
+void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recompute recompute) {
+  for (auto& chain : chains) {
+    std::set<ValueId> wanted{{architecture::ValueKind::loss, -1}};
+    for (auto k = static_cast<std::size_t>(chain.last) + 1; k < a.steps().size(); ++k) {
+      const auto& step = a.steps()[k];
+      wanted.insert(step.reads.begin(), step.reads.end());
+      for (const auto& move : step.moves) wanted.insert(move.first);
+    }
+    if (is_recomputed(chain, a, recompute))
+      wanted.insert(chain.kept.begin(), chain.kept.end());
+    else
+      chain.kept.clear();
+    std::erase_if(chain.writes, [&](const ValueId& v) { return !wanted.contains(v); });
+  }
+}
+
+}  // namespace
+
+bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recompute) {
+  const auto segments = segments_of(a.steps(), chain);
+  if (recompute == Recompute::none || segments.front()->layer < 0) return false;
+  if (segments.size() > 1) return recompute == Recompute::full;
+  return is_experts(*segments.front()) ||
+         (recompute == Recompute::full && segments.front()->segment != SegmentKind::merge);
+}
+
+Stages cut_into_stages(const Architecture& a, const std::vector<plan::Placement>& placements,
+                       const layout::Layout& layout, Recompute recompute, Fusion fusion) {
+  Stages stages;
+  const auto& steps = a.steps();
+  std::string unit;                   // the last one that the open chain uses
+  std::int32_t layer = -1;            // of the open chain
+  bool open = false;                  // the next segment may join the last chain
+  std::vector<std::int32_t> pending;  // identity exchanges since the last segment
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    const auto& step = steps[k];
+    const auto index = static_cast<std::int32_t>(k);
+    if (step.type == Step::Type::exchange) {
+      if (fusion == Fusion::none || exchange_size(a, placements, layout, step) > 1) {
+        stages.order.push_back({Stage::Type::exchange, index});
+        open = false;
+      } else {
+        pending.push_back(index);
+        if (recompute == Recompute::experts && step.exchange == ExchangeKind::combine) open = false;
+      }
+      continue;
+    }
+    const bool other_unit =
+        !step.unit.empty() && !unit.empty() && step.unit != unit && is_gathered_over_ranks(placements, layout, step);
+    const bool alone = recompute == Recompute::experts && is_experts(step);
+    if (!open || step.layer != layer || other_unit || alone) {
+      const auto first = pending.empty() ? index : pending.front();
+      stages.chains.push_back({.name = {}, .first = first, .units = {}, .reads = {}, .writes = {}, .kept = {}});
+      stages.order.push_back({Stage::Type::chain, static_cast<std::int32_t>(stages.chains.size()) - 1});
+      open = true;
+      layer = step.layer;
+      unit.clear();
+    }
+    pending.clear();
+    stages.chains.back().last = index;
+    if (!step.unit.empty()) unit = step.unit;
+  }
+  for (auto& chain : stages.chains) {
+    complete(chain, steps, a.units());
+    chain.name = chain_name(steps, chain);
+  }
+  drop_inner_writes(stages.chains, a, recompute);
+  return stages;
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,41 @@
+// Cutting a model's steps into chains (run as one graph) and exchanges (real communications).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "architecture/architecture.h"
+#include "layout/layout.h"
+#include "plan/placement.h"
+#include "program/program.h"
+
+namespace tessera::program {
+
+enum class Recompute : std::uint8_t { none, full, experts };
+
+// neighbours: an exchange whose group has one rank is the identity inside a chain; none: every exchange is an instruction.
+enum class Fusion : std::uint8_t { neighbours, none };
+
+// One stage of the forward pass, in order.
+struct Stage {
+  enum class Type : std::uint8_t { chain, exchange };
+  Type type = Type::chain;
+  std::int32_t index = 0;  // chain, or step of the architecture
+};
+
+struct Stages {
+  std::vector<Chain> chains;
+  std::vector<Stage> order;
+};
+
+// Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are recomputed, and
+// where the next segment uses another unit that has to be gathered over more than one rank.
+[[nodiscard]] Stages cut_into_stages(const architecture::Architecture& architecture,
+                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                                     Recompute recompute, Fusion fusion);
+
+// The chain runs again before its backward: all of a layer but a merge that stands alone (full), the experts (experts).
+[[nodiscard]] bool is_recomputed(const Chain& chain, const architecture::Architecture& architecture,
+                                 Recompute recompute);
+
+}  // namespace tessera::program

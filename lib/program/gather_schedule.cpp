@@ -1,0 +1,96 @@
+#include "program/gather_schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace tessera::program {
+
+namespace {
+
+// One stay of a unit in gathered form: first and last instruction that use it, and where its gather starts.
+struct Interval {
+  std::int32_t unit = 0;
+  std::size_t first = 0, last = 0, start = 0;
+};
+
+using Key = std::tuple<std::int32_t, std::int32_t, int>;  // unit, micro-step, pass
+
+Key key_of(std::int32_t unit, const Instruction& i, const BuilderOptions& options) {
+  const bool fully_sharded = options.mode == config::FsdpMode::fsdp2 || options.mode == config::FsdpMode::zero3;
+  if (!fully_sharded) return {unit, 0, 0};
+  if (!options.reshard_after_forward) return {unit, i.micro, 0};
+  return {unit, i.micro, i.op == Op::backward || i.op == Op::recompute ? 1 : 0};
+}
+
+std::vector<Interval> find_intervals(const Program& program, const BuilderOptions& options) {
+  std::vector<Interval> intervals;  // ascending by first
+  std::map<Key, std::size_t> index;
+  for (std::size_t k = 0; k < program.instructions.size(); ++k) {
+    const auto& i = program.instructions[k];
+    for (const auto& r : i.reads) {
+      if (r.kind != ResourceKind::weights) continue;
+      const auto [at, is_new] = index.try_emplace(key_of(r.index, i, options), intervals.size());
+      if (is_new) intervals.push_back({.unit = r.index, .first = k});
+      intervals[at->second].last = k;
+    }
+  }
+  return intervals;
+}
+
+void choose_starts(std::vector<Interval>& intervals, std::int32_t depth) {
+  std::map<std::int32_t, std::size_t> free_from;  // unit -> first instruction after its last stay
+  for (std::size_t k = 0; k < intervals.size(); ++k) {
+    auto& interval = intervals[k];
+    const auto ahead = k - std::min(k, static_cast<std::size_t>(depth));
+    interval.start = std::min(interval.first, std::max(intervals[ahead].first, free_from[interval.unit]));
+    free_from[interval.unit] = interval.last + 1;
+  }
+}
+
+Instruction unit_instruction(Op op, std::int32_t unit) {
+  Instruction i{.op = op};
+  i.target = unit;
+  return i;
+}
+
+}  // namespace
+
+void schedule_gathers(Program& program, const BuilderOptions& options) {
+  auto intervals = find_intervals(program, options);
+  choose_starts(intervals, options.prefetch_depth);
+  std::int32_t next_ticket = 0;
+  for (const auto& i : program.instructions) next_ticket = std::max(next_ticket, i.ticket + 1);
+
+  std::vector<Instruction> scheduled;
+  const auto gather = [&](std::size_t k) {
+    auto i = unit_instruction(Op::gather, intervals[k].unit);
+    i.ticket = next_ticket + static_cast<std::int32_t>(k);
+    scheduled.push_back(std::move(i));
+  };
+  const auto wait = [&](std::size_t k) {
+    auto i = unit_instruction(Op::wait, intervals[k].unit);
+    i.waits_for = Op::gather;
+    i.ticket = next_ticket + static_cast<std::int32_t>(k);
+    i.writes.push_back({.kind = ResourceKind::weights, .micro = -1, .index = intervals[k].unit, .value = {}});
+    scheduled.push_back(std::move(i));
+  };
+  for (std::size_t p = 0; p < program.instructions.size(); ++p) {
+    for (std::size_t k = 0; k < intervals.size(); ++k)
+      if (intervals[k].start == p && intervals[k].first == p) gather(k);
+    for (std::size_t k = 0; k < intervals.size(); ++k)
+      if (intervals[k].first == p) wait(k);
+    for (std::size_t k = 0; k < intervals.size(); ++k)
+      if (intervals[k].start == p && intervals[k].first > p) gather(k);
+    scheduled.push_back(std::move(program.instructions[p]));
+    for (const auto& interval : intervals) {
+      if (interval.last != p) continue;
+      auto i = unit_instruction(Op::free, interval.unit);
+      i.frees.push_back({.kind = ResourceKind::weights, .micro = -1, .index = interval.unit, .value = {}});
+      scheduled.push_back(std::move(i));
+    }
+  }
+  program.instructions = std::move(scheduled);
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,48 @@
+// What a step needs in memory, by purpose: exact for shards, pools and optimizer state, an estimate for activations.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "architecture/architecture.h"
+#include "layout/layout.h"
+#include "plan/placement.h"
+#include "plan/unit_storage.h"
+#include "program/program.h"
+
+namespace tessera::program {
+
+struct MemoryFacts {
+  plan::ElementSizes sizes;
+  plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
+  std::int64_t optimizer_states = 2;  // state tensors a parameter, in master precision: AdamW 2, SGD 0 or 1
+  std::int64_t tokens = 0;            // of one micro-batch on this rank
+  std::int64_t sequences = 0;
+};
+
+// Slots of a pool: bytes of a slot -> how many.
+using SlotCounts = std::map<std::int64_t, std::int64_t>;
+
+struct MemoryPlan {
+  struct Purpose {
+    std::string name;
+    double bytes = 0;
+  };
+  std::vector<Purpose> purposes;
+  SlotCounts weight_slots;
+  SlotCounts gradient_slots;
+  [[nodiscard]] double total() const;
+};
+
+// Walks `program`: the largest number of units of each size that are gathered, or have a gradient buffer, at once, and the largest
+// sum of values, gradients and graphs alive.
+[[nodiscard]] MemoryPlan plan_memory(const Program& program, const architecture::Architecture& architecture,
+                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                                     std::int64_t rank, const MemoryFacts& facts);
+
+// The larger slot counts and purposes of both: a run of several programs needs each.
+[[nodiscard]] MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b);
+
+}  // namespace tessera::program

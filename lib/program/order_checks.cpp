@@ -1,0 +1,126 @@
+#include "program/order_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+
+namespace tessera::program {
+
+namespace {
+
+bool is_started(Op op) { return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum; }
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) : program_(program) {
+    for (const auto& r : program.inputs) live_.insert(r);
+  }
+
+  std::vector<std::string> check() {
+    for (line_ = 0; line_ < program_.instructions.size(); ++line_) check_instruction(program_.instructions[line_]);
+    for (const auto& [ticket, start] : in_flight_)
+      faults_.push_back(fmt::format("{} is never waited for: Wait is missing", describe(program_, *start)));
+    const std::set<Resource> results(program_.results.begin(), program_.results.end());
+    for (const auto& r : live_)
+      if (!results.contains(r))
+        faults_.push_back(fmt::format("{} is never freed: {} is missing", name(program_, r), consumer(r)));
+    for (const auto& r : results)
+      if (!live_.contains(r)) faults_.push_back(fmt::format("the result {} is missing", name(program_, r)));
+    return std::move(faults_);
+  }
+
+ private:
+  void fault(const Instruction& i, const std::string& what) {
+    faults_.push_back(fmt::format("line {}: {}: {}", line_, describe(program_, i), what));
+  }
+
+  void check_instruction(const Instruction& i) {
+    if (i.op == Op::wait) finish(i);
+    for (const auto& r : i.reads)
+      if (!live_.contains(r)) fault(i, fmt::format("{} is {}", name(program_, r), freed_.contains(r) ? "freed already" : "missing"));
+    for (const auto* list : {&i.writes, &i.adds, &i.frees})
+      for (const auto& r : *list) check_not_in_use(i, r);
+    for (const auto& r : i.writes) {
+      if (live_.contains(r)) fault(i, name(program_, r) + " is there already: Free is missing");
+      make(r);
+    }
+    for (const auto& r : i.adds) make(r);
+    for (const auto& r : i.frees) {
+      if (live_.erase(r) == 0) fault(i, fmt::format("frees {}, which is missing", name(program_, r)));
+      freed_.insert(r);
+    }
+    if (is_started(i.op)) start(i);
+  }
+
+  void make(const Resource& r) {
+    live_.insert(r);
+    freed_.erase(r);
+  }
+
+  void start(const Instruction& i) {
+    if (i.op == Op::gather) {
+      const Resource weights{.kind = ResourceKind::weights, .micro = -1, .index = i.target, .value = {}};
+      if (live_.contains(weights)) fault(i, name(program_, weights) + " are there already: Free is missing");
+    }
+    if (!in_flight_.emplace(i.ticket, &i).second) fault(i, "is under way already");
+  }
+
+  void finish(const Instruction& wait) {
+    const auto found = in_flight_.find(wait.ticket);
+    if (found == in_flight_.end() || found->second->op != wait.waits_for || found->second->target != wait.target)
+      return fault(wait, fmt::format("{} was not started: it is missing", describe(program_, wait).substr(5)));
+    in_flight_.erase(found);
+  }
+
+  // What an operation under way reads must stay as it is until its wait.
+  void check_not_in_use(const Instruction& i, const Resource& r) {
+    for (const auto& [ticket, start] : in_flight_) {
+      if (std::find(start->reads.begin(), start->reads.end(), r) == start->reads.end()) continue;
+      const bool reads_only = std::find(i.adds.begin(), i.adds.end(), r) == i.adds.end() &&
+                              std::find(i.writes.begin(), i.writes.end(), r) == i.writes.end() &&
+                              std::find(i.frees.begin(), i.frees.end(), r) == i.frees.end();
+      if (!reads_only) fault(i, fmt::format("changes {} while {} reads it", name(program_, r), describe(program_, *start)));
+    }
+  }
+
+  static std::string consumer(const Resource& r) {
+    switch (r.kind) {
+      case ResourceKind::weights: return "Free";
+      case ResourceKind::weight_gradient: return "Reduce";
+      case ResourceKind::gradient:
+      case ResourceKind::graph: return "Backward";
+      case ResourceKind::shard_gradient:
+      case ResourceKind::clip_factor: return "Update";
+      case ResourceKind::totals: return "its reader";
+      case ResourceKind::losses: return "Sum close";
+      case ResourceKind::value:
+      case ResourceKind::masters: return "its last reader";
+    }
+    return {};
+  }
+
+  const Program& program_;
+  std::size_t line_ = 0;
+  std::set<Resource> live_, freed_;
+  std::map<std::int32_t, const Instruction*> in_flight_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_order(const Program& program) { return Checker(program).check(); }
+
+void expect_sound(const Program& program) {
+  const auto faults = check_order(program);
+  if (faults.empty()) return;
+  const auto shown = std::min<std::size_t>(faults.size(), 5);
+  base::expect(false, "the program of a step cannot run ({} faults):\n  {}", faults.size(),
+               fmt::join(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown), "\n  "));
+}
+
+}  // namespace tessera::program

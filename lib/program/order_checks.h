@@ -1,0 +1,22 @@
+// Whether a program can run: every read has been provided, nothing is left over, nothing is used while it is on its way.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace tessera::program {
+
+// The faults found, each naming the line, the instruction and the resource that is missing; empty for a sound program.
+//   - a read of a resource that nothing before provides, or that was freed
+//   - a write of a resource that is there already; a unit gathered twice
+//   - a wait for what was not started; a start that nothing waits for
+//   - a write, add or free of what an operation under way reads, or a read of what it still writes
+//   - a resource that is never freed, a result that is missing
+[[nodiscard]] std::vector<std::string> check_order(const Program& program);
+
+// Throws std::logic_error with the first faults unless the program is sound.
+void expect_sound(const Program& program);
+
+}  // namespace tessera::program
