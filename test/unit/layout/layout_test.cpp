@@ -138,7 +138,6 @@ TEST_CASE("two extra parallels have independent grids") {
   for (std::int64_t world = 1; world <= 16; ++world)
     for_each_dense(world, [&](const LayoutSizes& dense) {
       if (dense.pp > 1 || dense.cp > 1) return;  // they multiply the combinations, not the kinds
-      std::map<std::string, std::vector<Group>> alone;
       for (const ExtraParallel& a : extras_of(dense, "a"))
         for (const ExtraParallel& b : extras_of(dense, "b")) {
           LayoutSizes both = dense;
