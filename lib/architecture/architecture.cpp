@@ -79,8 +79,7 @@ std::vector<base::ParameterSpec> parameters_of(const ModelConfig& config) {
   };
   add(Role::embedding, -1);
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
-    for (const Role role : roles_of_layer(config, i))
-      add(role, i);
+    for (const Role role : roles_of_layer(config, i)) add(role, i);
   add(Role::final_norm, -1);
   if (!config.tie_word_embeddings) add(Role::head, -1);
   return list;
@@ -96,48 +95,69 @@ std::string parameter_fqn(Role role, std::int64_t layer_index) {
   return "model.layers." + std::to_string(layer_index) + "." + std::string(traits.name);
 }
 
+std::optional<Role> role_of(std::string_view fqn) {
+  constexpr std::string_view layers = "model.layers.";
+  auto place = model;
+  if (fqn.starts_with(layers)) {
+    const std::size_t digits = fqn.find_first_not_of("0123456789", layers.size());
+    if (digits == layers.size() || digits == std::string_view::npos || fqn[digits] != '.') return std::nullopt;
+    fqn.remove_prefix(digits + 1);
+    place = layer;
+  }
+  for (const RoleTraits& traits : roles)
+    if (traits.place == place && traits.name == fqn) return traits.role;
+  return std::nullopt;
+}
+
+bool is_norm(Role role) {
+  switch (role) {
+    case Role::input_norm:
+    case Role::query_norm:
+    case Role::key_norm:
+    case Role::post_norm:
+    case Role::final_norm: return true;
+    default: return false;
+  }
+}
+
+bool is_bias(Role role) {
+  switch (role) {
+    case Role::query_bias:
+    case Role::key_bias:
+    case Role::value_bias:
+    case Role::output_bias: return true;
+    default: return false;
+  }
+}
+
 std::vector<std::int64_t> parameter_shape(Role role, const ModelConfig& config) {
   const auto& c = config;
   const std::int64_t query_size = c.num_attention_heads * c.head_dim;
   const std::int64_t key_size = c.num_key_value_heads * c.head_dim;
   switch (role) {
     case Role::embedding:
-    case Role::head:
-      return {c.vocab_size, c.hidden_size};
-    case Role::query:
-      return {query_size, c.hidden_size};
-    case Role::query_bias:
-      return {query_size};
+    case Role::head: return {c.vocab_size, c.hidden_size};
+    case Role::query: return {query_size, c.hidden_size};
+    case Role::query_bias: return {query_size};
     case Role::key:
-    case Role::value:
-      return {key_size, c.hidden_size};
+    case Role::value: return {key_size, c.hidden_size};
     case Role::key_bias:
-    case Role::value_bias:
-      return {key_size};
-    case Role::output:
-      return {c.hidden_size, query_size};
+    case Role::value_bias: return {key_size};
+    case Role::output: return {c.hidden_size, query_size};
     case Role::query_norm:
-    case Role::key_norm:
-      return {c.head_dim};
-    case Role::router:
-      return {c.num_experts, c.hidden_size};
+    case Role::key_norm: return {c.head_dim};
+    case Role::router: return {c.num_experts, c.hidden_size};
     case Role::experts_gate:
-    case Role::experts_up:
-      return {c.num_experts, c.moe_intermediate_size, c.hidden_size};
-    case Role::experts_down:
-      return {c.num_experts, c.hidden_size, c.moe_intermediate_size};
+    case Role::experts_up: return {c.num_experts, c.moe_intermediate_size, c.hidden_size};
+    case Role::experts_down: return {c.num_experts, c.hidden_size, c.moe_intermediate_size};
     case Role::dense_gate:
-    case Role::dense_up:
-      return {c.intermediate_size, c.hidden_size};
-    case Role::dense_down:
-      return {c.hidden_size, c.intermediate_size};
+    case Role::dense_up: return {c.intermediate_size, c.hidden_size};
+    case Role::dense_down: return {c.hidden_size, c.intermediate_size};
     case Role::output_bias:
     case Role::input_norm:
     case Role::post_norm:
-    case Role::final_norm:
-      return {c.hidden_size};
-    case Role::count_:
-      break;
+    case Role::final_norm: return {c.hidden_size};
+    case Role::count_: break;
   }
   base::expect(false, "role {} has no shape", static_cast<int>(role));
   return {};
@@ -152,8 +172,7 @@ Architecture::Architecture(ModelConfig config, config::BalanceLoss balance)
 
 std::int64_t Architecture::total_parameters() const {
   std::int64_t sum = 0;
-  for (const base::ParameterSpec& parameter : parameters_)
-    sum += base::elements(parameter);
+  for (const base::ParameterSpec& parameter : parameters_) sum += base::elements(parameter);
   return sum;
 }
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,13 @@ class Architecture {
 
 // "model.layers.3.mlp.experts.gate_proj"; `layer` is ignored for roles outside the layers.
 [[nodiscard]] std::string parameter_fqn(Role role, std::int64_t layer);
+
+// The inverse of parameter_fqn; nothing if no role has that name.
+[[nodiscard]] std::optional<Role> role_of(std::string_view fqn);
+
+// Norms' gains and biases: vectors, as against the matrices and stacks that products use.
+[[nodiscard]] bool is_norm(Role role);
+[[nodiscard]] bool is_bias(Role role);
 
 // Shape as HuggingFace/VeOmni: experts gate, up [E, I, H], down [E, H, I]; linear [out, in]; embedding [V, H].
 [[nodiscard]] std::vector<std::int64_t> parameter_shape(Role role, const ModelConfig& config);

@@ -35,27 +35,19 @@ struct Sizes {
 // 2 x multiply-adds of the products of a segment; elementwise work is left out.
 double forward_flops(SegmentKind kind, const Sizes& s) {
   switch (kind) {
-    case SegmentKind::project:
-      return 2 * s.tokens * s.hidden * (s.query() + 2 * s.key());
+    case SegmentKind::project: return 2 * s.tokens * s.hidden * (s.query() + 2 * s.key());
     // Two products per head over the lower triangle of sequences of equal length.
-    case SegmentKind::attend:
-      return 2 * s.tokens * (s.tokens / s.sequences + 1) * s.query();
-    case SegmentKind::output_product:
-      return 2 * s.tokens * s.hidden * s.query();
-    case SegmentKind::route:
-      return 2 * s.tokens * s.hidden * s.experts;
-    case SegmentKind::experts:
-      return 6 * s.slots() * s.hidden * s.inner;
-    case SegmentKind::dense:
-      return 6 * s.tokens * s.hidden * s.dense_inner;
-    case SegmentKind::head:
-      return 2 * s.tokens * s.hidden * s.vocabulary;
+    case SegmentKind::attend: return 2 * s.tokens * (s.tokens / s.sequences + 1) * s.query();
+    case SegmentKind::output_product: return 2 * s.tokens * s.hidden * s.query();
+    case SegmentKind::route: return 2 * s.tokens * s.hidden * s.experts;
+    case SegmentKind::experts: return 6 * s.slots() * s.hidden * s.inner;
+    case SegmentKind::dense: return 6 * s.tokens * s.hidden * s.dense_inner;
+    case SegmentKind::head: return 2 * s.tokens * s.hidden * s.vocabulary;
     case SegmentKind::distinct_ids:
     case SegmentKind::lookup:
     case SegmentKind::expand:
     case SegmentKind::pack:
-    case SegmentKind::merge:
-      return 0;
+    case SegmentKind::merge: return 0;
   }
   return 0;
 }
@@ -64,30 +56,23 @@ double forward_flops(SegmentKind kind, const Sizes& s) {
 double kept_elements(SegmentKind kind, const Sizes& s) {
   switch (kind) {
     // The normed input, and query and key before their norms.
-    case SegmentKind::project:
-      return s.tokens * (s.hidden + s.query() + s.key());
+    case SegmentKind::project: return s.tokens * (s.hidden + s.query() + s.key());
     // The logarithm of the softmax's denominator.
-    case SegmentKind::attend:
-      return s.tokens * s.heads;
+    case SegmentKind::attend: return s.tokens * s.heads;
     // Logits, probabilities.
-    case SegmentKind::route:
-      return 2 * s.tokens * s.experts;
+    case SegmentKind::route: return 2 * s.tokens * s.experts;
     // Expanded rows; gate, up and their product; outputs per slot.
-    case SegmentKind::experts:
-      return s.slots() * (2 * s.hidden + 3 * s.inner);
+    case SegmentKind::experts: return s.slots() * (2 * s.hidden + 3 * s.inner);
     // Residual, its norm; gate, up and their product.
-    case SegmentKind::dense:
-      return s.tokens * (2 * s.hidden + 3 * s.dense_inner);
+    case SegmentKind::dense: return s.tokens * (2 * s.hidden + 3 * s.dense_inner);
     // The gradient of hidden, formed in the forward pass.
-    case SegmentKind::head:
-      return s.tokens * s.hidden;
+    case SegmentKind::head: return s.tokens * s.hidden;
     case SegmentKind::distinct_ids:
     case SegmentKind::lookup:
     case SegmentKind::expand:
     case SegmentKind::output_product:
     case SegmentKind::pack:
-    case SegmentKind::merge:
-      return 0;
+    case SegmentKind::merge: return 0;
   }
   return 0;
 }
@@ -99,17 +84,13 @@ double elements_of(K kind, const Sizes& s) {
     case K::labels:
     case K::positions:
     case K::unique_inverse:
-    case K::row_token:
-      return s.tokens;
+    case K::row_token: return s.tokens;
     case K::attention_starts:
-    case K::sequence_starts:
-      return s.sequences + 1;
+    case K::sequence_starts: return s.sequences + 1;
     case K::unique_ids:
-    case K::wanted_ids:
-      return s.distinct();
+    case K::wanted_ids: return s.distinct();
     case K::found_rows:
-    case K::unique_rows:
-      return s.distinct() * s.hidden;
+    case K::unique_rows: return s.distinct() * s.hidden;
     case K::hidden:
     case K::attention_partial:
     case K::attention_output:
@@ -118,38 +99,31 @@ double elements_of(K kind, const Sizes& s) {
     case K::send_rows:
     case K::rows:
     case K::expert_rows:
-    case K::combined_rows:
-      return s.tokens * s.hidden;
+    case K::combined_rows: return s.tokens * s.hidden;
     case K::query:
     case K::head_query:
     case K::head_attention:
-    case K::attention:
-      return s.tokens * s.query();
+    case K::attention: return s.tokens * s.query();
     case K::key:
     case K::value:
     case K::head_key:
-    case K::head_value:
-      return s.tokens * s.key();
+    case K::head_value: return s.tokens * s.key();
     case K::slot_token:
     case K::slot_choice:
     case K::slot_weight:
     case K::send_weight:
     case K::send_slot:
     case K::weight:
-    case K::slot:
-      return s.slots();
+    case K::slot: return s.slots();
     case K::expert_count:
-    case K::source_expert_count:
-      return s.experts;
+    case K::source_expert_count: return s.experts;
     case K::router_probability:
     case K::router_count:
-    case K::balance_count:
-      return s.sequences * s.experts;
+    case K::balance_count: return s.sequences * s.experts;
     case K::router_z:
     case K::row_count:
     case K::source_row_count:
-    case K::loss:
-      return 1;
+    case K::loss: return 1;
   }
   base::expect(false, "value kind {}", static_cast<int>(kind));
   return 0;
@@ -174,10 +148,8 @@ StepCost Architecture::cost(const Step& step, std::int64_t tokens, std::int64_t 
   const auto add_written = [&](ValueId id) {
     if (is_differentiable(id.kind)) cost.written_bytes += elements_of(id.kind, sizes) * float_bytes;
   };
-  for (const ValueId id : step.writes)
-    add_written(id);
-  for (const auto& [from, to] : step.moves)
-    add_written(to);
+  for (const ValueId id : step.writes) add_written(id);
+  for (const auto& [from, to] : step.moves) add_written(to);
   return cost;
 }
 

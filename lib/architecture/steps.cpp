@@ -12,30 +12,18 @@ using Moves = std::vector<std::pair<ValueId, ValueId>>;
 
 std::string_view name_of(SegmentKind kind) {
   switch (kind) {
-    case SegmentKind::distinct_ids:
-      return "distinct_ids";
-    case SegmentKind::lookup:
-      return "lookup";
-    case SegmentKind::expand:
-      return "expand";
-    case SegmentKind::project:
-      return "project";
-    case SegmentKind::attend:
-      return "attend";
-    case SegmentKind::output_product:
-      return "output_product";
-    case SegmentKind::route:
-      return "route";
-    case SegmentKind::pack:
-      return "pack";
-    case SegmentKind::experts:
-      return "experts";
-    case SegmentKind::merge:
-      return "merge";
-    case SegmentKind::dense:
-      return "dense";
-    case SegmentKind::head:
-      return "head";
+    case SegmentKind::distinct_ids: return "distinct_ids";
+    case SegmentKind::lookup: return "lookup";
+    case SegmentKind::expand: return "expand";
+    case SegmentKind::project: return "project";
+    case SegmentKind::attend: return "attend";
+    case SegmentKind::output_product: return "output_product";
+    case SegmentKind::route: return "route";
+    case SegmentKind::pack: return "pack";
+    case SegmentKind::experts: return "experts";
+    case SegmentKind::merge: return "merge";
+    case SegmentKind::dense: return "dense";
+    case SegmentKind::head: return "head";
   }
   base::expect(false, "segment kind {}", static_cast<int>(kind));
   return {};
@@ -43,20 +31,13 @@ std::string_view name_of(SegmentKind kind) {
 
 std::string_view name_of(ExchangeKind kind) {
   switch (kind) {
-    case ExchangeKind::ids_to_owners:
-      return "ids_to_owners";
-    case ExchangeKind::rows_from_owners:
-      return "rows_from_owners";
-    case ExchangeKind::sequence_to_heads:
-      return "sequence_to_heads";
-    case ExchangeKind::heads_to_sequence:
-      return "heads_to_sequence";
-    case ExchangeKind::sum_tensor_parallel:
-      return "sum_tensor_parallel";
-    case ExchangeKind::dispatch:
-      return "dispatch";
-    case ExchangeKind::combine:
-      return "combine";
+    case ExchangeKind::ids_to_owners: return "ids_to_owners";
+    case ExchangeKind::rows_from_owners: return "rows_from_owners";
+    case ExchangeKind::sequence_to_heads: return "sequence_to_heads";
+    case ExchangeKind::heads_to_sequence: return "heads_to_sequence";
+    case ExchangeKind::sum_tensor_parallel: return "sum_tensor_parallel";
+    case ExchangeKind::dispatch: return "dispatch";
+    case ExchangeKind::combine: return "combine";
   }
   base::expect(false, "exchange kind {}", static_cast<int>(kind));
   return {};

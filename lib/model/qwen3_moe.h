@@ -1,0 +1,78 @@
+// The segments of Qwen3-MoE as computations on named values. No communication, no module objects.
+//
+// Source of the maths: transformers, models/qwen3_moe/modeling_qwen3_moe.py (5.24), checked against fixtures in
+// test/oracle.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+
+#include "ATen/core/Tensor.h"
+#include "architecture/architecture.h"
+#include "device/numbers.h"
+#include "device/weight.h"
+#include "ops/grouped_product.h"
+
+namespace tessera::model {
+
+// Values of one micro-batch by name.
+using Values = std::map<architecture::ValueId, at::Tensor>;
+
+// The weights of one segment by role; null where the segment has none.
+using Weights = std::array<device::Weight*, static_cast<std::size_t>(architecture::Role::count_)>;
+
+// Numbers of the whole step that the head needs; known after *open*.
+struct StepFacts {
+  double loss_scale = 1;     // 1 / valid tokens of the global batch
+  double balance_scale = 0;  // pooled, per_layer: 1 / micro-steps; sequence: 1 / sequences of the global batch
+  double routed_tokens = 0;  // tokens of this micro-step over all its ranks
+  double z_scale = 0;        // 1 / (routed tokens of the global batch x MoE layers)
+};
+
+// What the head measured on this rank's micro-batch, in float64. Sums over ranks and micro-steps give the step's
+// values.
+struct HeadSums {
+  double cross_entropy = 0;  // sum over valid tokens, not yet divided
+  double balance = 0;        // share of the balance loss, without its coefficient
+  double z = 0;              // share of the router z-loss, without its coefficient
+};
+
+// Where this rank's experts and owners stand; one rank: one owner of all experts.
+struct ExpertOwners {
+  std::vector<std::int64_t> first_expert{
+      0};  // per owner, ascending; owner o has [first_expert[o], first_expert[o + 1])
+};
+
+class Qwen3Moe {
+ public:
+  Qwen3Moe(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
+           ExpertOwners owners);
+  ~Qwen3Moe();
+  Qwen3Moe(Qwen3Moe&&) noexcept;
+
+  // Computes `step` (a segment other than the head; one at a time), reading its reads from `values` and adding its
+  // writes. Kept values (slots, counts) that are already there are used instead of being computed again
+  // (recomputation). `positions` is held until another comes: not to be changed in place. Under autograd the outputs
+  // carry a graph to the differentiable inputs and, through the weights' products, into the weights' gradient buffers.
+  void run(const architecture::Step& step, Values& values, const Weights& weights) const;
+
+  // The head: adds `loss` to `values` (to call backward on, with gradient 1; already scaled) and returns the sums.
+  // Under autograd the gradient of the head's weights is added to their buffers and that of hidden kept for backward,
+  // in one pass over chunks of tokens. A balance or z share is formed, and its values read, only if its scale is not
+  // zero.
+  HeadSums run_head(const architecture::Step& step, Values& values, const Weights& weights,
+                    const StepFacts& facts) const;
+
+  // Which way the experts' products take, for the log.
+  [[nodiscard]] ops::GroupedPath expert_path() const;
+
+  // Logits of all tokens, in the wide type, for tests and tools that need them whole. // [tokens, vocabulary]
+  at::Tensor logits(const architecture::Step& head, const Values& values, const Weights& weights) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::model
