@@ -1,0 +1,115 @@
+#include "optim/gradient_norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "base/error.h"
+
+namespace tessera::optim {
+namespace {
+
+// Elements per partial sum: fixed, so that threads do not change the order of additions.
+constexpr std::int64_t chunk_elements = 1 << 15;
+
+// Maximum that keeps NaN, whichever side it is on.
+double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+// Eight sums side by side: the additions of one chain would wait for each other.
+template <class T, class Power>
+double sum_of(const T* data, std::int64_t count, Power power) {
+  std::array<double, 8> lanes{};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (std::size_t lane = 0; lane < 8; ++lane)
+      lanes[lane] += power(static_cast<double>(data[i + static_cast<std::int64_t>(lane)]));
+  for (; i < count; ++i) lanes[0] += power(static_cast<double>(data[i]));
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+template <class T>
+double part_of_chunk(const T* data, std::int64_t count, double norm_type) {
+  if (std::isinf(norm_type)) {
+    double largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) largest = maximum(std::abs(static_cast<double>(data[i])), largest);
+    return largest;
+  }
+  if (norm_type == 2.0) return sum_of(data, count, [](double x) { return x * x; });
+  if (norm_type == 1.0) return sum_of(data, count, [](double x) { return std::abs(x); });
+  return sum_of(data, count, [norm_type](double x) { return std::pow(std::abs(x), norm_type); });
+}
+
+double combine(double a, double b, Combination rule) { return rule == Combination::sum ? a + b : maximum(a, b); }
+
+template <class T>
+double part_of(const T* data, std::int64_t count, double norm_type) {
+  const std::int64_t chunks = (count + chunk_elements - 1) / chunk_elements;
+  std::vector<double> parts(static_cast<std::size_t>(chunks));
+  at::parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      const std::int64_t first = c * chunk_elements;
+      parts[static_cast<std::size_t>(c)] =
+          part_of_chunk(data + first, std::min(chunk_elements, count - first), norm_type);
+    }
+  });
+  double total = 0;
+  for (const double part : parts) total = combine(total, part, combination_of(norm_type));
+  return total;
+}
+
+}  // namespace
+
+Combination combination_of(double norm_type) {
+  base::expect(norm_type > 0, "a norm of type {} is not defined", norm_type);
+  return std::isinf(norm_type) ? Combination::maximum : Combination::sum;
+}
+
+double norm_part(const at::Tensor& gradient, double norm_type) {
+  base::expect(gradient.is_contiguous(), "norm_part reads contiguous memory");
+  switch (gradient.scalar_type()) {
+    case at::kFloat: return part_of(gradient.const_data_ptr<float>(), gradient.numel(), norm_type);
+    case at::kDouble: return part_of(gradient.const_data_ptr<double>(), gradient.numel(), norm_type);
+    default: base::expect(false, "gradients are float32 or float64, not {}", c10::toString(gradient.scalar_type()));
+  }
+  return 0;
+}
+
+std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::size_t groups, double norm_type) {
+  std::vector<double> parts(groups, 0.0);
+  for (const GroupedGradient& entry : gradients)
+    parts.at(entry.group) =
+        combine(parts.at(entry.group), norm_part(*entry.gradient, norm_type), combination_of(norm_type));
+  return parts;
+}
+
+GradientNorms finish_norms(std::span<const double> parts, double norm_type) {
+  const Combination rule = combination_of(norm_type);
+  const auto root = [&](double part) {
+    if (rule == Combination::maximum || norm_type == 1.0) return part;
+    return norm_type == 2.0 ? std::sqrt(part) : std::pow(part, 1.0 / norm_type);
+  };
+  GradientNorms norms;
+  double total = 0;
+  for (const double part : parts) {
+    norms.groups.push_back(root(part));
+    total = combine(total, part, rule);
+  }
+  norms.total = root(total);
+  return norms;
+}
+
+double clip_factor(double norm, double max_norm) {
+  base::expect(max_norm >= 0, "a clip limit of {} passed the check of settings", max_norm);
+  if (!std::isfinite(norm)) return std::numeric_limits<double>::quiet_NaN();
+  if (max_norm == 0) return 1.0;
+  return std::min(1.0, max_norm / (norm + 1e-6));
+}
+
+}  // namespace tessera::optim
