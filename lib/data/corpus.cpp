@@ -1,0 +1,120 @@
+#include "data/corpus.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "data/jsonl_file.h"
+#include "data/megatron_file.h"
+#include "data/sources.h"
+#include "data/text_file.h"
+
+namespace tessera::data {
+namespace {
+
+using config::DataFormat;
+
+std::unique_ptr<DocumentFile> open_file(const Source& source, const CorpusOptions& options) {
+  switch (source.format) {
+    case DataFormat::jsonl: return std::make_unique<JsonlFile>(source.path, options.text_key, options.vocabulary);
+    case DataFormat::megatron: return std::make_unique<MegatronFile>(source.path, options.vocabulary);
+    default: return std::make_unique<TextFile>(source.path, options.vocabulary);
+  }
+}
+
+const char* name_of(DataFormat format) {
+  switch (format) {
+    case DataFormat::jsonl: return "jsonl";
+    case DataFormat::megatron: return "megatron";
+    default: return "text";
+  }
+}
+
+// Index of the part that holds element `at`, of parts that begin at `starts` (one more than parts, rising; empty parts
+// hold none).
+std::size_t part_of(const std::vector<std::int64_t>& starts, std::int64_t at) {
+  return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), at) - starts.begin()) - 1;
+}
+
+// The document of a file that holds its token `at`.
+std::int64_t document_of(const DocumentFile& file, std::int64_t at) {
+  std::int64_t low = 0, high = file.documents();  // tokens_before(low) <= at < tokens_before(high)
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (file.tokens_before(middle) <= at ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+std::string describe(const FileCounts& counts) {
+  std::string text = fmt::format("{} read", counts.read);
+  if (counts.empty > 0) text += fmt::format(", {} dropped because they are empty", counts.empty);
+  if (counts.blank > 0) text += fmt::format(", {} blank lines", counts.blank);
+  return text;
+}
+
+Corpus::Corpus(const CorpusOptions& options) : setting_(options.setting), documents_before_{0}, tokens_before_{0} {
+  base::expect(options.vocabulary >= 1, "a vocabulary of {}", options.vocabulary);
+  std::map<DataFormat, int> files;
+  for (const Source& source : find_sources(options.paths, options.format, setting_)) {
+    ++files[source.format];
+    std::unique_ptr<DocumentFile> file = open_file(source, options);
+    const FileCounts counts = file->counts();
+    counts_.read += counts.read;
+    counts_.empty += counts.empty;
+    counts_.blank += counts.blank;
+    counts_.labelled += counts.labelled;
+    counts_.targets += counts.targets;
+    const std::int64_t tokens = file->tokens_before(file->documents());
+    if (tokens == 0) continue;
+    documents_before_.push_back(documents() + file->documents());
+    tokens_before_.push_back(this->tokens() + tokens);
+    files_.push_back(std::move(file));
+  }
+  for (const auto& [format, count] : files)
+    formats_ += fmt::format("{}{} {}", formats_.empty() ? "" : ", ", count, name_of(format));
+  base::require(tokens() > 0, "{}: 0 usable samples: {}", setting_, describe(counts_));
+}
+
+std::int64_t Corpus::tokens_of(std::int64_t document) const {
+  const std::size_t file = part_of(documents_before_, document);
+  const std::int64_t within = document - documents_before_[file];
+  return files_[file]->tokens_before(within + 1) - files_[file]->tokens_before(within);
+}
+
+std::string Corpus::description() const {
+  return fmt::format("files: {}; {} documents, {} tokens", formats_, base::format_count(documents()),
+                     base::format_count(tokens()));
+}
+
+void Corpus::read_document(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
+                           std::span<std::int64_t> targets) const {
+  base::expect(document >= 0 && document < documents(), "document {} of {}", document, documents());
+  const std::size_t file = part_of(documents_before_, document);
+  files_[file]->read(document - documents_before_[file], first, ids, targets);
+}
+
+void Corpus::read_stream(std::int64_t first, std::span<std::int64_t> ids, std::span<std::int64_t> targets) const {
+  const auto count = static_cast<std::int64_t>(ids.size());
+  base::expect(first >= 0 && first + count <= tokens(), "tokens [{}, {}) of {}", first, first + count, tokens());
+  std::int64_t done = 0;
+  while (done < count) {
+    const std::int64_t at = first + done;
+    const std::size_t number = part_of(tokens_before_, at);
+    const DocumentFile& file = *files_[number];
+    const std::int64_t in_file = at - tokens_before_[number];
+    const std::int64_t document = document_of(file, in_file);
+    const std::int64_t size = std::min(count - done, file.tokens_before(document + 1) - in_file);
+    const auto from = static_cast<std::size_t>(done), length = static_cast<std::size_t>(size);
+    file.read(document, in_file - file.tokens_before(document), ids.subspan(from, length),
+              targets.subspan(from, length));
+    done += size;
+  }
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,56 @@
+// All files of a data setting as one list of documents, and as one stream of tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "data/document_file.h"
+
+namespace tessera::data {
+
+struct CorpusOptions {
+  std::string setting = "data.train_path";  // for messages
+  std::vector<std::string> paths;           // see find_sources
+  config::DataFormat format = config::DataFormat::automatic;
+  std::string text_key = "text";
+  std::int64_t vocabulary = 0;  // ids are below it
+};
+
+// Documents are numbered over all files in order. Thread-safe once constructed.
+class Corpus {
+ public:
+  // Opens, indexes and verifies every file. Error(bad_input) with the reason, also if no token is left:
+  // "data.train_path: 0 usable samples: 5 read, 5 dropped because they are empty".
+  explicit Corpus(const CorpusOptions& options);
+
+  [[nodiscard]] const std::string& setting() const { return setting_; }
+  [[nodiscard]] std::int64_t documents() const { return documents_before_.back(); }
+  [[nodiscard]] std::int64_t tokens() const { return tokens_before_.back(); }
+  [[nodiscard]] std::int64_t tokens_of(std::int64_t document) const;
+  [[nodiscard]] const FileCounts& counts() const { return counts_; }
+  // "12 files (10 text, 2 jsonl), 345 documents, 1.23M tokens"
+  [[nodiscard]] std::string description() const;
+
+  // As DocumentFile::read.
+  void read_document(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
+                     std::span<std::int64_t> targets) const;
+  // Tokens [first, first + ids.size()) of all documents one after another.
+  void read_stream(std::int64_t first, std::span<std::int64_t> ids, std::span<std::int64_t> targets) const;
+
+ private:
+  std::string setting_;
+  std::vector<std::unique_ptr<DocumentFile>> files_;  // those with documents
+  std::vector<std::int64_t> documents_before_;        // files + 1
+  std::vector<std::int64_t> tokens_before_;           // files + 1
+  FileCounts counts_;
+  std::string formats_;
+};
+
+// "5 read, 5 dropped because they are empty", for messages about too little data.
+[[nodiscard]] std::string describe(const FileCounts& counts);
+
+}  // namespace tessera::data

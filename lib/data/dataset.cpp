@@ -1,0 +1,125 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "base/random.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr std::size_t packings_kept = 2;  // the loader reads ahead into the next epoch
+
+std::int64_t count_valid(const std::vector<std::int64_t>& labels) {
+  return std::count_if(labels.begin(), labels.end(), [](std::int64_t label) { return label != no_label; });
+}
+
+}  // namespace
+
+Dataset::Dataset(const DatasetOptions& options) : options_(options), corpus_(options.corpus) {
+  base::expect(options_.seq_len >= 1, "windows of {} tokens", options_.seq_len);
+  require_windows();
+  log_summary();
+}
+
+std::int64_t Dataset::joined_windows() const { return (corpus_.tokens() - 1) / options_.seq_len; }
+
+void Dataset::require_windows() const {
+  const bool separate = options_.documents == config::Documents::separate;
+  const FileCounts& counts = corpus_.counts();
+  base::require((separate ? counts.targets : counts.labelled) > 0, "{}: 0 usable samples: {}; {}", corpus_.setting(),
+                describe(counts),
+                separate ? "no document has a target (one token each, or all labels -100)" : "all labels are -100");
+  if (separate) return;
+  base::require(joined_windows() >= 1,
+                "{}: 0 usable samples: {} tokens ({}) are fewer than one window of data.max_seq_len + 1 = {}; use "
+                "more data or a smaller data.max_seq_len",
+                corpus_.setting(), corpus_.tokens(), describe(corpus_.counts()), options_.seq_len + 1);
+}
+
+void Dataset::log_summary() const {
+  base::log_info("{}: {} ({})", corpus_.setting(), corpus_.description(), describe(corpus_.counts()));
+  if (options_.documents == config::Documents::joined) {
+    const std::int64_t used = joined_windows() * options_.seq_len + 1;
+    base::log_info(
+        "{}: documents joined (attention crosses document borders): {} windows of {} tokens; the last {} "
+        "tokens do not fill a window and are left out",
+        corpus_.setting(), joined_windows(), options_.seq_len, corpus_.tokens() - used);
+    return;
+  }
+  const std::shared_ptr<const Packing> first = packing(0);
+  base::log_info(
+      "{}: documents separate (packed, none sees another): {} windows of at most {} tokens in the first epoch; "
+      "{} documents of one token have no target and are left out",
+      corpus_.setting(), first->windows(), options_.seq_len, first->left_out());
+}
+
+std::function<std::int64_t(std::int64_t)> Dataset::order(std::int64_t count, std::int64_t epoch) const {
+  if (options_.order == Order::file) return [](std::int64_t place) { return place; };
+  const base::Permutation permutation(static_cast<std::uint64_t>(count), options_.seed,
+                                      base::stream_of("data order") + static_cast<std::uint64_t>(epoch));
+  return [permutation](std::int64_t place) {
+    return static_cast<std::int64_t>(permutation(static_cast<std::uint64_t>(place)));
+  };
+}
+
+std::shared_ptr<const Packing> Dataset::packing(std::int64_t epoch) const {
+  const std::int64_t key = options_.order == Order::file ? 0 : epoch;
+  // Held while packing, so that two threads do not pack the same epoch.
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, kept] : packings_)
+    if (number == key) return kept;
+  auto fresh = std::make_shared<const Packing>(
+      corpus_.documents(), [this](std::int64_t document) { return corpus_.tokens_of(document); },
+      order(corpus_.documents(), epoch), options_.seq_len);
+  if (packings_.size() == packings_kept) packings_.erase(packings_.begin());
+  packings_.emplace_back(key, fresh);
+  return fresh;
+}
+
+std::int64_t Dataset::windows(std::int64_t epoch) const {
+  return options_.documents == config::Documents::joined ? joined_windows() : packing(epoch)->windows();
+}
+
+Window Dataset::window(std::int64_t epoch, std::int64_t index) const {
+  if (options_.documents == config::Documents::separate) return packed_window(packing(epoch)->pieces(index));
+  base::expect(index >= 0 && index < joined_windows(), "window {} of {}", index, joined_windows());
+  return joined_window(order(joined_windows(), epoch)(index));
+}
+
+Window Dataset::joined_window(std::int64_t number) const {
+  const auto inputs = static_cast<std::size_t>(options_.seq_len);
+  Window window;
+  window.ids.resize(inputs + 1);
+  std::vector<std::int64_t> targets(inputs + 1);
+  corpus_.read_stream(number * options_.seq_len, window.ids, targets);
+  window.ids.pop_back();
+  window.labels.assign(targets.begin() + 1, targets.end());
+  window.positions.resize(inputs);
+  std::iota(window.positions.begin(), window.positions.end(), 0);
+  window.attention_starts = {0, options_.seq_len};
+  window.valid_tokens = count_valid(window.labels);
+  return window;
+}
+
+Window Dataset::packed_window(const std::vector<Piece>& pieces) const {
+  Window window;
+  window.attention_starts = {0};
+  std::vector<std::int64_t> ids, targets;
+  for (const Piece& piece : pieces) {
+    ids.resize(static_cast<std::size_t>(piece.inputs) + 1);
+    targets.resize(ids.size());
+    corpus_.read_document(piece.document, piece.first, ids, targets);
+    window.ids.insert(window.ids.end(), ids.begin(), ids.end() - 1);
+    window.labels.insert(window.labels.end(), targets.begin() + 1, targets.end());
+    for (std::int64_t i = 0; i < piece.inputs; ++i) window.positions.push_back(i);
+    window.attention_starts.push_back(window.attention_starts.back() + piece.inputs);
+  }
+  window.valid_tokens = count_valid(window.labels);
+  return window;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,200 @@
+#include "data/jsonl_file.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/nearest.h"
+#include "base/quantity.h"
+#include "data/byte_tokenizer.h"
+#include "data/window.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+constexpr std::size_t long_document = 1 << 14;  // tokens; shorter ones decode faster than they are found again
+constexpr std::size_t recent_documents = 4;
+constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding more takes seconds
+
+// Where a line is, for its errors.
+struct Place {
+  std::string_view file;
+  int line;
+
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
+    base::fail("{}:{}: {}", file, line, fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+
+// The value at a key, or at a path of keys joined by dots; null if there is none.
+const Json* find_value(const Json& object, const std::string& key) {
+  if (const auto found = object.find(key); found != object.end()) return &*found;
+  const Json* value = &object;
+  std::size_t begin = 0;
+  while (begin <= key.size()) {
+    const std::size_t end = std::min(key.find('.', begin), key.size());
+    if (!value->is_object()) return nullptr;
+    const auto found = value->find(key.substr(begin, end - begin));
+    if (found == value->end()) return nullptr;
+    value = &*found;
+    begin = end + 1;
+  }
+  return value;
+}
+
+enum class Kind { ids, labels };
+
+std::vector<std::int64_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const Place& place) {
+  const char* const key = kind == Kind::ids ? "input_ids" : "labels";
+  if (!array.is_array()) place.fail("\"{}\" is {}, not a list of token ids", key, array.type_name());
+  std::vector<std::int64_t> ids;
+  ids.reserve(array.size());
+  for (const Json& element : array) {
+    if (!element.is_number_integer())
+      place.fail("{}[{}] is {}, not an integer", key, ids.size(),
+                 element.is_number() ? "a fraction" : element.type_name());
+    const bool huge = element.is_number_unsigned() && element.get<std::uint64_t>() > INT64_MAX;
+    const std::int64_t id = huge ? -1 : element.get<std::int64_t>();
+    const bool ignored = kind == Kind::labels && !huge && id == no_label;
+    if (!ignored && (id < 0 || id >= vocabulary))
+      place.fail("{}[{}] = {} is outside the vocabulary: ids go from 0 to {}{}", key, ids.size(), element.dump(),
+                 vocabulary - 1, kind == Kind::labels ? ", and -100 is no label" : "");
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+JsonlDocument decode_ids(const Json& object, const Json& ids, std::int64_t vocabulary, const Place& place) {
+  JsonlDocument document;
+  document.ids = read_ids(ids, Kind::ids, vocabulary, place);
+  const auto labels = object.find("labels");
+  if (labels == object.end()) {
+    document.targets = document.ids;
+    return document;
+  }
+  document.targets = read_ids(*labels, Kind::labels, vocabulary, place);
+  if (document.targets.size() != document.ids.size())
+    place.fail("{} labels for {} input_ids", document.targets.size(), document.ids.size());
+  return document;
+}
+
+JsonlDocument decode_text(const std::string& text) {
+  JsonlDocument document;
+  if (text.empty()) return document;
+  document.ids.reserve(text.size() + 1);
+  for (const char c : text) document.ids.push_back(static_cast<unsigned char>(c));
+  document.ids.push_back(end_of_document);
+  document.targets = document.ids;
+  return document;
+}
+
+[[noreturn]] void fail_missing_key(const Json& object, const std::string& text_key, const Place& place) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  place.fail("no key \"{}\" and no \"input_ids\"; data.text_keys names the key of the text{}", text_key,
+             base::did_you_mean(text_key, keys));
+}
+
+// The line that begins at `start`, without its end; `next` becomes the start of the following one.
+std::string_view line_at(std::string_view text, std::size_t start, std::size_t& next) {
+  const std::size_t newline = text.find('\n', start);
+  const std::size_t end = std::min(newline, text.size());
+  next = end + 1;
+  std::string_view line = text.substr(start, end - start);
+  if (start == 0 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int line_number, const std::string& text_key,
+                           std::int64_t vocabulary) {
+  const Place place{file, line_number};
+  const Json object = base::parse_json_line(line, file, line_number);
+  if (!object.is_object()) place.fail("the line is {}, not a JSON object", object.type_name());
+  if (const auto ids = object.find("input_ids"); ids != object.end())
+    return decode_ids(object, *ids, vocabulary, place);
+  const Json* const text = find_value(object, text_key);
+  if (text == nullptr) fail_missing_key(object, text_key, place);
+  if (!text->is_string()) place.fail("\"{}\" is {}, not a string", text_key, text->type_name());
+  require_byte_vocabulary(vocabulary, fmt::format("{}:{}", file, line_number));
+  return decode_text(text->get_ref<const std::string&>());
+}
+
+JsonlFile::JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary)
+    : name_(path.string()), text_key_(std::move(text_key)), vocabulary_(vocabulary), file_(path) {
+  if (file_.size() >= slow_index)
+    base::log_info("{}: reading {} of JSONL once to find its lines and their lengths", name_,
+                   base::format_bytes(file_.size()));
+  build_index();
+}
+
+void JsonlFile::build_index() {
+  const std::string_view text = file_.text();
+  tokens_before_.push_back(0);
+  int line_number = 0;
+  for (std::size_t start = 0, next = 0; start < text.size(); start = next) {
+    const std::string_view line = line_at(text, start, next);
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      ++counts_.blank;
+      continue;
+    }
+    ++counts_.read;
+    const JsonlDocument document = decode_jsonl(line, name_, line_number, text_key_, vocabulary_);
+    if (document.ids.empty()) {
+      ++counts_.empty;
+      continue;
+    }
+    line_starts_.push_back(start);
+    tokens_before_.push_back(tokens_before_.back() + static_cast<std::int64_t>(document.ids.size()));
+    const auto counted = [](std::int64_t target) { return target != no_label; };
+    const auto labelled = std::count_if(document.targets.begin(), document.targets.end(), counted);
+    counts_.labelled += labelled;
+    counts_.targets += labelled - (counted(document.targets.front()) ? 1 : 0);
+  }
+}
+
+std::int64_t JsonlFile::tokens_before(std::int64_t document) const {
+  return tokens_before_[static_cast<std::size_t>(document)];
+}
+
+JsonlFile::Decoded JsonlFile::decoded(std::int64_t document) const {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, kept] : recent_)
+      if (number == document) return kept;
+  }
+  const std::size_t start = line_starts_[static_cast<std::size_t>(document)];
+  std::size_t next = 0;
+  const std::string_view line = line_at(file_.text(), start, next);
+  auto fresh = std::make_shared<JsonlDocument>(decode_jsonl(line, name_, 0, text_key_, vocabulary_));
+  const auto expected = static_cast<std::size_t>(tokens_before(document + 1) - tokens_before(document));
+  base::require(fresh->ids.size() == expected, "{} changed while it was in use: document {} had {} tokens, now {}",
+                name_, document, expected, fresh->ids.size());
+  if (expected >= long_document) {
+    const std::lock_guard lock(mutex_);
+    if (recent_.size() == recent_documents) recent_.erase(recent_.begin());
+    recent_.emplace_back(document, fresh);
+  }
+  return fresh;
+}
+
+void JsonlFile::read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
+                     std::span<std::int64_t> targets) const {
+  const Decoded content = decoded(document);
+  base::expect(first >= 0 && static_cast<std::size_t>(first) + ids.size() <= content->ids.size(),
+               "tokens [{}, {}) of {} in document {} of {}", first, first + static_cast<std::int64_t>(ids.size()),
+               content->ids.size(), document, name_);
+  std::copy_n(content->ids.begin() + first, ids.size(), ids.begin());
+  std::copy_n(content->targets.begin() + first, ids.size(), targets.begin());
+}
+
+}  // namespace tessera::data

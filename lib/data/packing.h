@@ -1,0 +1,51 @@
+// Packing of whole documents into windows, next-fit in the order given.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tessera::data {
+
+// Part of a document within a window. It has `inputs` inputs and as many targets: tokens [first, first + inputs] of the
+// document, the last one as target only.
+struct Piece {
+  std::int64_t document;
+  std::int64_t first;
+  std::int64_t inputs;
+
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+// A document of n tokens has n - 1 inputs; it goes into the current window if it fits, else it begins a new one. A
+// document of more inputs than a window is cut into pieces of a whole window each and a rest, which is placed like a
+// document; neighbouring pieces share one token (target of the one, first input of the next), so no target is lost.
+// Documents of fewer than two tokens have no target and are left out. A pure function of its arguments.
+class Packing {
+ public:
+  using Lengths = std::function<std::int64_t(std::int64_t document)>;  // in tokens
+  using Order = std::function<std::int64_t(std::int64_t place)>;       // a permutation of the documents
+
+  // Keeps both functions. 16 bytes a window.
+  Packing(std::int64_t documents, Lengths lengths, Order order, std::int64_t capacity);
+
+  [[nodiscard]] std::int64_t windows() const { return static_cast<std::int64_t>(starts_.size()); }
+  [[nodiscard]] std::int64_t left_out() const { return left_out_; }  // documents without a target
+  // Precondition: 0 <= window < windows().
+  [[nodiscard]] std::vector<Piece> pieces(std::int64_t window) const;
+
+ private:
+  struct Start {
+    std::int64_t place;  // in the order
+    std::int64_t first;  // token of that document
+  };
+
+  std::int64_t documents_;
+  Lengths lengths_;
+  Order order_;
+  std::int64_t capacity_;
+  std::vector<Start> starts_;
+  std::int64_t left_out_ = 0;
+};
+
+}  // namespace tessera::data
