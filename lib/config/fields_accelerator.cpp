@@ -1,0 +1,211 @@
+// Rows of `train.accelerator.*`: who holds what, and over what it travels.
+#include <algorithm>
+
+#include "config/field_rows.h"
+
+namespace tessera::config {
+namespace {
+
+// -1 fills the world.
+Range size_or_fill() { return count_from(-1); }
+
+bool is_one_or_fill(const Value& value) { return std::get<std::int64_t>(value) <= 1; }
+bool all_ones(const Value& value) {
+  const auto& sizes = std::get<std::vector<std::int64_t>>(value);
+  return std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size == 1; });
+}
+
+const std::string many_ranks = "training with several ranks";
+
+std::vector<Field> axis_rows() {
+  return {
+      not_yet(
+          integer("train.accelerator.dp_replicate_size", &AcceleratorSettings::dp_replicate_size, size_or_fill(), "2",
+                  {"Replicas of the sharded model; -1 fills the world (1 if dp_shard_size does).",
+                   "the groups of --dry-run"}),
+          many_ranks, is_one_or_fill),
+      not_yet(integer("train.accelerator.dp_shard_size", &AcceleratorSettings::dp_shard_size, size_or_fill(), "2",
+                      {"Ranks over which parameters, gradients and optimizer state are sharded; -1 fills the world.",
+                       "the groups of --dry-run"}),
+              many_ranks, is_one_or_fill),
+      not_yet(integer("train.accelerator.tp_size", &AcceleratorSettings::tp_size, count_from(1), "2",
+                      {"Ranks that split each matrix of the attention.", "the groups of --dry-run"}),
+              "tensor parallelism"),
+      not_yet(integer("train.accelerator.pp_size", &AcceleratorSettings::pp_size, count_from(1), "2",
+                      {"Stages among which the layers are divided.", "the groups of --dry-run"}),
+              "pipeline parallelism"),
+      not_yet(integer("train.accelerator.ulysses_size", &AcceleratorSettings::ulysses_size, count_from(1), "2",
+                      {"Ranks that share a sequence by exchanging heads.", "the groups of --dry-run"}),
+              "sequence parallelism"),
+      not_yet(integer("train.accelerator.cp_size", &AcceleratorSettings::cp_size, count_from(1), "2",
+                      {"Ranks that share a sequence by passing keys and values on.", "the groups of --dry-run"}),
+              "context parallelism"),
+  };
+}
+
+// Rows for VeOmni's older way to name one extra parallel.
+Field ep_size_row() {
+  Field field{.path = "train.accelerator.ep_size",
+              .group = {},
+              .form = {.kind = Kind::integer, .range = count_from(1)},
+              .role = Role::spelling,
+              .help = "Expert parallelism: adds the name ep with this size to the extra parallel lists.",
+              .observe = "extra_parallel_names and _sizes of --print-settings"};
+  field.example = {"1"};
+  field.get = [](const Draft& d) -> std::optional<Value> {
+    return d.ep_size ? std::optional<Value>(*d.ep_size) : std::nullopt;
+  };
+  field.set = [](Draft& d, const Value& v) { d.ep_size = std::get<std::int64_t>(v); };
+  return field;
+}
+
+Field ep_outside_row() {
+  Field field{
+      .path = "train.accelerator.ep_outside",
+      .group = {},
+      .form = {.kind = Kind::boolean},
+      .role = Role::spelling,
+      .help = "Places the ranks of ep_size apart instead of side by side: extra_parallel_placement_innermost false.",
+      .observe = "extra_parallel_placement_innermost of --print-settings"};
+  field.example = {"true"};
+  field.beside = {"--train.accelerator.ep_size", "1"};
+  field.get = [](const Draft& d) -> std::optional<Value> {
+    return d.ep_outside ? std::optional<Value>(*d.ep_outside) : std::nullopt;
+  };
+  field.set = [](Draft& d, const Value& v) { d.ep_outside = std::get<bool>(v); };
+  return field;
+}
+
+std::vector<Field> extra_parallel_rows() {
+  return {
+      with(
+          not_yet(
+              list("train.accelerator.extra_parallel_sizes", &AcceleratorSettings::extra_parallel_sizes, Kind::integers,
+                   count_from(1), {"1"},
+                   {"Sizes of the named groups that split dim 0 of the plan's parameters; 1: ordinary FSDP parameters.",
+                    "the groups of --dry-run"}),
+              many_ranks, all_ones),
+          {"--train.accelerator.extra_parallel_names", "ep"}),
+      with(list("train.accelerator.extra_parallel_names", &AcceleratorSettings::extra_parallel_names, Kind::texts,
+                any_number(), {"emb"},
+                {"Names of those groups, as the plan has them (ep: experts, emb: embedding).",
+                 "the groups of --dry-run"}),
+           {"--train.accelerator.extra_parallel_sizes", "1"}),
+      with(list("train.accelerator.extra_parallel_placement_innermost",
+                &AcceleratorSettings::extra_parallel_placement_innermost, Kind::booleans, any_number(), {"false"},
+                {"Whether a group's ranks stand side by side (true, for every group if left out) or apart.",
+                 "the ranks of the groups of --dry-run"}),
+           {"--train.accelerator.extra_parallel_names", "ep", "--train.accelerator.extra_parallel_sizes", "1"}),
+      ep_size_row(),
+      ep_outside_row(),
+      optional_row("train.accelerator.parallel_plan", &AcceleratorSettings::parallel_plan, {.kind = Kind::path},
+                   "the built-in plan of the model", "plan.json",
+                   {"JSON plan: which parameters each named group splits.", "the parameter table of --dry-run"}),
+  };
+}
+
+Field mixed_precision_row() {
+  Field field{.path = "train.accelerator.fsdp_config.mixed_precision.enable",
+              .group = {},
+              .form = {.kind = Kind::boolean},
+              .role = Role::spelling,
+              .help = "true: train.precision is param_dtype (bfloat16); false: float32.",
+              .observe = "train.precision of --print-settings"};
+  field.example = {"true"};
+  field.get = [](const Draft& d) -> std::optional<Value> {
+    return d.mixed_precision ? std::optional<Value>(*d.mixed_precision) : std::nullopt;
+  };
+  field.set = [](Draft& d, const Value& v) { d.mixed_precision = std::get<bool>(v); };
+  return field;
+}
+
+Field parameter_dtype_row() {
+  Field field{.path = "train.accelerator.fsdp_config.mixed_precision.param_dtype",
+              .group = {},
+              .form = {.kind = Kind::word, .words = {"bfloat16", "float32"}},
+              .role = Role::spelling,
+              .help = "Another spelling of train.precision.",
+              .observe = "train.precision of --print-settings"};
+  field.example = {"bfloat16"};
+  field.get = [](const Draft& d) -> std::optional<Value> {
+    return d.parameter_dtype ? std::optional<Value>(*d.parameter_dtype) : std::nullopt;
+  };
+  field.set = [](Draft& d, const Value& v) { d.parameter_dtype = std::get<std::string>(v); };
+  return field;
+}
+
+// Accepted for its one value: nothing to keep.
+Field reduce_dtype_row() {
+  Field field{.path = "train.accelerator.fsdp_config.mixed_precision.reduce_dtype",
+              .group = {},
+              .form = {.kind = Kind::word, .words = {"float32"}},
+              .role = Role::spelling,
+              .help = "Number format in which gradients are summed: float32 only (narrower sums lose small gradients).",
+              .observe = "nothing: any other value is refused"};
+  field.example = {"bfloat16"};
+  field.get = [](const Draft&) -> std::optional<Value> { return std::nullopt; };
+  field.set = [](Draft&, const Value&) {};
+  return field;
+}
+
+std::vector<Field> fsdp_rows() {
+  return {
+      word("train.accelerator.fsdp_config.fsdp_mode", &FsdpSettings::fsdp_mode,
+           {"fsdp2", "zero3", "zero2", "zero1", "ddp"}, "ddp",
+           {"What is sharded, and how long gathered parameters stay: fsdp2 = zero3 frees them after use, zero2 keeps "
+            "them "
+            "over the step, zero1 also reduces gradients once a step, ddp keeps whole masters on every rank.",
+            "the program and the memory of --dry-run"}),
+      boolean("train.accelerator.fsdp_config.reshard_after_forward", &FsdpSettings::reshard_after_forward,
+              {"fsdp2, zero3: free a unit's gathered parameters after its forward (less memory) or keep them until its "
+               "backward (fewer gathers).",
+               "Free and Gather instructions in the program of --dry-run"}),
+      boolean("train.accelerator.fsdp_config.forward_prefetch", &FsdpSettings::forward_prefetch,
+              {"Gather the next units while one computes; false is prefetch_depth 0.",
+               "the place of Gather instructions in the program of --dry-run"}),
+      integer("train.accelerator.fsdp_config.prefetch_depth", &FsdpSettings::prefetch_depth, between(0, 1024), "2",
+              {"Units gathered ahead; each holds one more unit's parameters.",
+               "the place of Gather instructions in the program of --dry-run"}),
+      not_yet(boolean("train.accelerator.fsdp_config.offload", &FsdpSettings::offload,
+                      {"Keep masters and optimizer state in host memory.", "memory by purpose in --dry-run"}),
+              "offload"),
+      mixed_precision_row(),
+      parameter_dtype_row(),
+      reduce_dtype_row(),
+  };
+}
+
+std::vector<Field> machine_rows() {
+  return {
+      not_yet(boolean("train.accelerator.overlap_exchange", &AcceleratorSettings::overlap_exchange,
+                      {"Run one micro-batch's exchange under another's compute; activations of two are alive.",
+                       "the order of the program of --dry-run"}),
+              "interleaved micro-batches"),
+      not_yet(word("train.accelerator.backend", &AcceleratorSettings::backend, {"auto", "mpi", "nccl"}, "nccl",
+                   {"What carries collectives: auto is MPI for host memory and NCCL for CUDA.",
+                    "backend on the start page"}),
+              "NCCL", [](const Value& v) { return std::get<std::string>(v) != "nccl"; }),
+      not_yet(word("train.accelerator.device", &AcceleratorSettings::device, {"auto", "cpu", "cuda"}, "cuda",
+                   {"Where to compute; auto is CUDA if this program and machine have it.", "device on the start page"}),
+              "CUDA", [](const Value& v) { return std::get<std::string>(v) != "cuda"; }),
+      not_yet(number("train.accelerator.timeout_s", &AcceleratorSettings::timeout_s, above(0), "60",
+                     {"Seconds after which a collective that hangs is named and ends the job.",
+                      "how soon a stopped rank ends the job"}),
+              many_ranks),
+      with(optional_row("train.accelerator.world_size", &AcceleratorSettings::world_size,
+                        {.kind = Kind::integer, .range = count_from(1)}, "the ranks that were started", "4",
+                        {"Ranks to plan for, with --dry-run only.", "the groups of --dry-run"}),
+           {"--dry-run"}),
+  };
+}
+
+}  // namespace
+
+void add_accelerator_fields(std::vector<Field>& table) {
+  add_rows(table, "Parallelism", axis_rows());
+  add_rows(table, "Extra parallelism", extra_parallel_rows());
+  add_rows(table, "Sharding", fsdp_rows());
+  add_rows(table, "Devices and collectives", machine_rows());
+}
+
+}  // namespace tessera::config

@@ -1,0 +1,30 @@
+// Rows of `data.*`.
+#include "config/field_rows.h"
+
+namespace tessera::config {
+
+void add_data_fields(std::vector<Field>& table) {
+  add_rows(
+      table, "Data",
+      {
+          list("data.train_path", &DataSettings::train_path, Kind::paths, any_number(), {"other.txt"},
+               {"Training data: files, folders, globs; commas separate too.", "the files listed on the start page"}),
+          with(list("data.eval_path", &DataSettings::eval_path, Kind::paths, any_number(), {"held_out.txt"},
+                    {"Held-out data, evaluated every train.eval_steps steps and at the end.",
+                     "metrics.jsonl has eval/ce_loss and eval/perplexity"}),
+               {"--train.eval_steps", "2"}),
+          word("data.format", &DataSettings::format, {"auto", "text", "jsonl", "megatron"}, "text",
+               {"What the files are; auto goes by their names (.jsonl; .bin with .idx; anything else is text).",
+                "the format named on the start page"}),
+          text("data.text_keys", &DataSettings::text_keys, Kind::text, "content",
+               {"Key of the text in each JSONL line.", "which text is trained on; a line without the key is refused"}),
+          integer(
+              "data.max_seq_len", &DataSettings::max_seq_len, count_from(1), "64",
+              {"Tokens of one sequence (window); attention's cost grows with its square.", "tokens in metrics.jsonl"}),
+          word("data.documents", &DataSettings::documents, {"joined", "separate"}, "separate",
+               {"What a window does at the border of two documents: one text, or neither attention nor labels across.",
+                "the losses, where a window holds two documents"}),
+      });
+}
+
+}  // namespace tessera::config

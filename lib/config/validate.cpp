@@ -1,0 +1,171 @@
+#include "config/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "config/fields.h"
+
+namespace tessera::config {
+namespace {
+
+using base::Problems;
+
+void check_not_yet(const Settings& settings, Problems& problems) {
+  Draft draft;
+  draft.settings = settings;
+  for (const Field& field : fields()) {
+    if (field.not_yet.empty()) continue;
+    const std::optional<Value> value = field.get(draft);
+    if (!value || value == field.default_value() || (field.usable && field.usable(*value))) continue;
+    problems.add("{} = {} is not yet possible: {} is not built; leave it out", field.path, to_text(*value),
+                 field.not_yet);
+  }
+}
+
+void check_presence(const Settings& s, Action action, Problems& problems) {
+  if (action != Action::dry_run && s.train.accelerator.world_size != 0)
+    problems.add("train.accelerator.world_size = {} is for --dry-run only; start ranks with mpirun -n {}",
+                 s.train.accelerator.world_size, s.train.accelerator.world_size);
+  if (action != Action::train && action != Action::dry_run) return;
+  if (s.model.config_path.empty() && s.model.model_path.empty())
+    problems.add(
+        "model.config_path is missing: no model is named; give --model.config_path FILE, HuggingFace's config.json, or "
+        "--model.model_path FOLDER, a checkpoint");
+  if (s.data.train_path.empty())
+    problems.add("data.train_path is missing: there is nothing to train on; give --data.train_path FILE ...");
+}
+
+void check_data(const Settings& s, Problems& problems) {
+  const bool reads_keys = s.data.format == DataFormat::automatic || s.data.format == DataFormat::jsonl;
+  if (!reads_keys && s.data.text_keys != DataSettings{}.text_keys)
+    problems.add("data.text_keys = {} has no effect with data.format = {}; leave it out, or use jsonl",
+                 s.data.text_keys, value_text(s, "data.format"));
+  if (s.train.eval_steps > 0 && s.data.eval_path.empty())
+    problems.add("train.eval_steps = {} needs held-out data; give --data.eval_path FILE ..., or 0", s.train.eval_steps);
+}
+
+void check_schedule(const OptimizerSettings& o, Problems& problems) {
+  const OptimizerSettings fallback;
+  if (o.lr_decay_style == DecayStyle::constant) {
+    if (o.lr_min != fallback.lr_min)
+      problems.add(
+          "train.optimizer.lr_min = {} has no effect with lr_decay_style = constant; use linear, cosine or wsd",
+          o.lr_min);
+    if (o.lr_decay_ratio != fallback.lr_decay_ratio)
+      problems.add(
+          "train.optimizer.lr_decay_ratio = {} has no effect with lr_decay_style = constant; use linear, cosine or wsd",
+          o.lr_decay_ratio);
+  } else if (o.lr_min > o.lr) {
+    problems.add("train.optimizer.lr_min = {} is above lr = {}; the rate would rise; give at most {}", o.lr_min, o.lr,
+                 o.lr);
+  }
+  if (o.lr_start > o.lr)
+    problems.add("train.optimizer.lr_start = {} is above lr = {}; warm-up rises; give at most {}", o.lr_start, o.lr,
+                 o.lr);
+  if (o.lr_start != fallback.lr_start && o.lr_warmup_ratio == 0)
+    problems.add("train.optimizer.lr_start = {} has no effect without warm-up; give lr_warmup_ratio", o.lr_start);
+  const bool falls = o.lr_decay_style == DecayStyle::linear || o.lr_decay_style == DecayStyle::cosine;
+  if (falls && o.lr_warmup_ratio > o.lr_decay_ratio)
+    problems.add(
+        "train.optimizer.lr_warmup_ratio = {} is above lr_decay_ratio = {}: the decay would end before it begins; give "
+        "at most {}",
+        o.lr_warmup_ratio, o.lr_decay_ratio, o.lr_decay_ratio);
+  if (o.lr_decay_style == DecayStyle::wsd && o.lr_warmup_ratio + o.lr_decay_ratio > 1)
+    problems.add(
+        "train.optimizer.lr_warmup_ratio + lr_decay_ratio = {} + {} is above 1: wsd's phases follow one another; give "
+        "lr_decay_ratio at most {}",
+        o.lr_warmup_ratio, o.lr_decay_ratio, 1 - o.lr_warmup_ratio);
+}
+
+void check_optimizer(const OptimizerSettings& o, Problems& problems) {
+  const OptimizerSettings fallback;
+  if (o.betas.size() != 2)
+    problems.add("train.optimizer.betas has {} values; give two: --train.optimizer.betas 0.9 0.95", o.betas.size());
+  if (o.type == OptimizerType::sgd) {
+    if (o.betas != fallback.betas)
+      problems.add("train.optimizer.betas = {} has no effect with type = sgd; use momentum", fmt::join(o.betas, " "));
+    if (o.eps != fallback.eps)
+      problems.add("train.optimizer.eps = {} has no effect with type = sgd; leave it out", o.eps);
+  } else if (o.momentum != fallback.momentum) {
+    problems.add("train.optimizer.momentum = {} has no effect with type = adamw; use betas, or type sgd", o.momentum);
+  }
+  if (!o.no_decay_params.empty() && o.weight_decay == 0)
+    problems.add(
+        "train.optimizer.no_decay_params has no effect with weight_decay = 0; give a weight decay, or leave it out");
+}
+
+bool is_identifier(const std::string& name) {
+  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; };
+  return !name.empty() && letter(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return letter(static_cast<unsigned char>(c)) || (c >= '0' && c <= '9'); });
+}
+
+// Names stand beside the dense axes, and beside x_fsdp and x_replicate of each name x, in one space.
+void check_name(const std::vector<std::string>& names, std::size_t index, Problems& problems) {
+  static constexpr std::array<std::string_view, 9> taken{"pp", "dp_replicate", "dp_shard", "ulysses", "cp",
+                                                         "tp", "world",        "dense",    "fsdp"};
+  const std::string& name = names[index];
+  const std::string place = fmt::format("train.accelerator.extra_parallel_names[{}] = {}", index, name);
+  if (!is_identifier(name))
+    problems.add("{} is not a name; use letters, digits and _, not a digit first", place);
+  else if (std::find(taken.begin(), taken.end(), name) != taken.end())
+    problems.add("{} is the name of an axis already; choose another", place);
+  for (std::size_t other = 0; other < names.size(); ++other) {
+    if (other < index && names[other] == name) problems.add("{} stands twice in the list; names differ", place);
+    if (name == names[other] + "_fsdp" || name == names[other] + "_replicate")
+      problems.add("{} is an axis of {} already; choose another", place, names[other]);
+  }
+}
+
+void check_accelerator(const AcceleratorSettings& a, Problems& problems) {
+  const std::size_t names = a.extra_parallel_names.size();
+  if (a.extra_parallel_sizes.size() != names)
+    problems.add(
+        "train.accelerator.extra_parallel_names has {} entries and extra_parallel_sizes {}; give one size for each "
+        "name",
+        names, a.extra_parallel_sizes.size());
+  if (!a.extra_parallel_placement_innermost.empty() && a.extra_parallel_placement_innermost.size() != names)
+    problems.add(
+        "train.accelerator.extra_parallel_placement_innermost has {} entries for {} names; give one for each name, or "
+        "none",
+        a.extra_parallel_placement_innermost.size(), names);
+  for (std::size_t index = 0; index < names; ++index) check_name(a.extra_parallel_names, index, problems);
+  for (const auto& [name, size] :
+       {std::pair{"dp_replicate_size", a.dp_replicate_size}, {"dp_shard_size", a.dp_shard_size}})
+    if (size == 0) problems.add("train.accelerator.{} = 0 is no size; give -1 (fill the world) or at least 1", name);
+  const FsdpSettings& f = a.fsdp_config;
+  if (!f.forward_prefetch && f.prefetch_depth > 1)
+    problems.add(
+        "train.accelerator.fsdp_config.prefetch_depth = {} contradicts forward_prefetch = false (depth 0); keep one of "
+        "them",
+        f.prefetch_depth);
+}
+
+void check_train(const TrainSettings& t, Problems& problems) {
+  if (!t.gradient_checkpointing.enable && t.gradient_checkpointing.scope != RecomputeScope::full)
+    problems.add(
+        "train.gradient_checkpointing.scope = experts has no effect with enable = false; give "
+        "--train.gradient_checkpointing.enable true");
+  if (t.precision == Precision::float64 && t.accelerator.device == DeviceType::cuda)
+    problems.add(
+        "train.precision = float64 is the CPU's reference mode; use --train.accelerator.device cpu, or bfloat16");
+}
+
+}  // namespace
+
+void validate(const Settings& settings, Action action, base::Problems& problems) {
+  check_presence(settings, action, problems);
+  check_data(settings, problems);
+  check_schedule(settings.train.optimizer, problems);
+  check_optimizer(settings.train.optimizer, problems);
+  check_accelerator(settings.train.accelerator, problems);
+  check_train(settings.train, problems);
+  check_not_yet(settings, problems);
+}
+
+}  // namespace tessera::config

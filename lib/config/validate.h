@@ -1,0 +1,14 @@
+// What the settings must be as a whole: contradictions, settings without effect, and parts that are not built yet.
+#pragma once
+
+#include "base/error.h"
+#include "config/command_line.h"
+#include "config/settings.h"
+
+namespace tessera::config {
+
+// Adds every problem. Values are in range already (see value.h). `train` and `dry_run` need a model and data;
+// what does not fit the number of ranks is the layout's to say.
+void validate(const Settings& settings, Action action, base::Problems& problems);
+
+}  // namespace tessera::config
