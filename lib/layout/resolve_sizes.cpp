@@ -99,10 +99,10 @@ void resolve_dense(LayoutSizes& sizes, std::int64_t world, base::Problems& probl
 }
 
 bool is_identifier(const std::string& name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   return !name.empty() && letter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || other(c); });
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
 // Names from which every group name of the layout follows must not produce one that exists already.
@@ -120,7 +120,7 @@ void check_names(const std::vector<std::string>& names, base::Problems& problems
         names.begin() + static_cast<std::ptrdiff_t>(i))
       problems.add("{} stands there twice; a name may appear once", place);
     else if (!is_identifier(names[i]))
-      problems.add("{} is not a name; use a letter, then letters, digits or '_', as in ep or emb", place);
+      problems.add("{} is not a name; use letters, digits and '_', not a digit first, as in ep or emb", place);
     else if (is_reserved(names[i]))
       problems.add("{} would be confused with a group of the layout; choose another name, such as {}_group", place,
                    names[i]);
