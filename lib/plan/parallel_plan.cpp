@@ -81,9 +81,8 @@ std::string value_fault(const Json& value) {
 
 std::string unknown_key(const std::string& key) {
   if (key == "ep_plan") return "ep_plan is the older VeOmni spelling; use \"extra_parallel_plan\": {\"ep\": {...}}";
-  if (key == "fsdp_no_shard_module")
-    return "fsdp_no_shard_module is not known here: every parameter is sharded; use "
-           "train.accelerator.fsdp_config.fsdp_mode ddp to keep all whole, or leave it out";
+  if (key.ends_with("fsdp_no_shard_module") || key == "extra_parallel_persistent_modules")
+    return fmt::format("{} is not needed: which parameters travel together follows from the plan; leave it out", key);
   const std::array<std::string, 1> known{plan_key};
   return fmt::format("unknown key \"{}\"; a plan has one key, {}{}", key, plan_key, base::did_you_mean(key, known));
 }

@@ -85,7 +85,10 @@ TEST_CASE("a key beside the plan is refused with the nearest name") {
         Texts{"plan.json:1: unknown key \"extra_paralel_plan\"; a plan has one key, extra_parallel_plan; did you mean "
               "extra_parallel_plan?"});
   CHECK(parse(R"json({"ep_plan": {}})json").problems.size() == 1);
-  CHECK(parse(R"json({"extra_parallel_plan": {}, "fsdp_no_shard_module": []})json").problems.size() == 1);
+  CHECK(parse(R"json({"extra_parallel_plan": {}, "fsdp_no_shard_module": []})json").problems ==
+        Texts{"plan.json:1: fsdp_no_shard_module is not needed: which parameters travel together follows from the "
+              "plan; leave it out"});
+  CHECK(parse(R"json({"extra_parallel_plan": {}, "extra_parallel_persistent_modules": {}})json").problems.size() == 1);
 }
 
 TEST_CASE("a plan of another shape is refused, saying which shape it has") {
