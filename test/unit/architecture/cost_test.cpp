@@ -1,0 +1,62 @@
+// If this failed, FLOP rates and memory plans that people read would be wrong by factors.
+#include "architecture/architecture.h"
+#include "example_config.h"
+#include "support/catch.h"
+
+namespace tessera::architecture {
+namespace {
+
+double forward_flops(const Architecture& architecture, std::int64_t tokens, std::int64_t sequences) {
+  double sum = 0;
+  for (const Step& step : architecture.steps()) sum += architecture.cost(step, tokens, sequences).forward_flops;
+  return sum;
+}
+
+TEST_CASE("forward work is 2 multiply-adds per token and active weight, and attention over what each token sees") {
+  const ModelConfig config = test::example_config();
+  const Architecture architecture(config, config::BalanceLoss::pooled);
+  constexpr std::int64_t tokens = 26, sequences = 2, length = 13;
+  // Weights that products use: all active ones but the embedding, norms aside.
+  std::int64_t norms = 0;
+  for (const base::ParameterSpec& parameter : architecture.parameters())
+    if (parameter.shape.size() == 1) norms += elements(parameter);
+  const std::int64_t weights = architecture.active_parameters() - norms - config.vocab_size * config.hidden_size;
+  // Token i of a sequence sees i + 1 tokens; scores and values: 2 products of head_dim for each head.
+  const double seen = static_cast<double>(sequences * length * (length + 1)) / 2;
+  const double attention = 4 * seen * static_cast<double>(config.num_attention_heads * config.head_dim);
+  CHECK(forward_flops(architecture, tokens, sequences) ==
+        Approx(2.0 * tokens * static_cast<double>(weights) + 3 * attention).epsilon(1e-12));
+}
+
+TEST_CASE("no tokens cost nothing") {
+  const Architecture architecture(test::example_config(), config::BalanceLoss::pooled);
+  for (const Step& step : architecture.steps()) {
+    CHECK(architecture.cost(step, 0).forward_flops == 0);
+    CHECK(architecture.cost(step, 0).kept_bytes == 0);
+  }
+}
+
+TEST_CASE("bytes of values follow their shapes") {
+  const ModelConfig config = test::example_config();
+  CHECK(value_bytes(ValueKind::hidden, config, 13, 1, 2) == 13 * 15 * 2);
+  CHECK(value_bytes(ValueKind::query, config, 13, 1, 4) == 13 * 6 * 4 * 4);
+  CHECK(value_bytes(ValueKind::key, config, 13, 1, 4) == 13 * 3 * 4 * 4);
+  CHECK(value_bytes(ValueKind::slot_token, config, 13, 1, 4) == 13 * 3 * 8);
+  CHECK(value_bytes(ValueKind::slot_weight, config, 13, 1, 4) == 13 * 3 * 4);
+  CHECK(value_bytes(ValueKind::router_count, config, 13, 5, 4) == 5 * 7 * 8);
+  CHECK(value_bytes(ValueKind::unique_ids, config, 1000, 1, 4) == 31 * 8);
+}
+
+TEST_CASE("an exchange costs no work and delivers what it moves") {
+  const ModelConfig config = test::example_config();
+  const Architecture architecture(config, config::BalanceLoss::pooled);
+  for (const Step& step : architecture.steps()) {
+    if (step.name() != "dispatch[1]") continue;
+    const StepCost cost = architecture.cost(step, 13);
+    CHECK(cost.forward_flops == 0);
+    CHECK(cost.written_bytes == (13 * 15 + 13 * 3) * 4);  // rows and slot weights
+  }
+}
+
+}  // namespace
+}  // namespace tessera::architecture
