@@ -1,0 +1,97 @@
+#include "train/metrics.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+namespace tessera::train {
+namespace {
+
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// The shortest digits that give back the same bits, and always a floating number (-0.0, not -0).
+std::string digits(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string_view word(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+// One object, member by member.
+class Line {
+ public:
+  Line& add(const std::string& key, double value) {
+    if (std::isfinite(value)) return add_text(key, digits(value));
+    return add_text(key, "null").add_text(key + "/text", fmt::format("\"{}\"", word(value)));
+  }
+  Line& add(const std::string& key, std::int64_t value) { return add_text(key, fmt::format("{}", value)); }
+  Line& add_text(const std::string& key, std::string_view json) {
+    text_ += text_.empty() ? "{" : ",";
+    text_ += quoted(key);
+    text_ += ':';
+    text_ += json;
+    return *this;
+  }
+  [[nodiscard]] std::string str() const { return text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+bool ends_within_a_line(const base::Path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() <= 0) return false;
+  file.seekg(-1, std::ios::end);
+  return file.get() != '\n';
+}
+
+base::AppendFile open(const base::Path& path, ExistingMetrics existing, base::FileSystem& files) {
+  if (existing == ExistingMetrics::replace) files.create(path)->close();
+  base::AppendFile file(path, files);
+  if (ends_within_a_line(path)) file.write_line("");
+  return file;
+}
+
+}  // namespace
+
+double EvaluationMetrics::perplexity() const { return std::exp(ce_loss); }
+
+MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
+    : file_(open(path, existing, files)) {}
+
+void MetricsFile::write(const StepMetrics& m) {
+  Line line;
+  line.add("step", m.step)
+      .add("loss", m.loss)
+      .add("ce_loss", m.ce_loss)
+      .add("aux_loss", m.aux_loss)
+      .add("z_loss", m.z_loss);
+  line.add("grad_norm", m.grad_norm);
+  for (const auto& [group, norm] : m.group_norms) line.add("grad_norm/" + group, norm);
+  line.add("lr", m.lr).add("tokens", m.tokens).add("tokens_per_s", m.tokens_per_s()).add("step_s", m.step_s);
+  if (m.outcome == StepOutcome::skipped) line.add_text("skipped", "true");
+  file_.write_line(line.str());
+}
+
+void MetricsFile::write(const EvaluationMetrics& m) {
+  Line line;
+  line.add("step", m.step).add("eval/ce_loss", m.ce_loss).add("eval/perplexity", m.perplexity());
+  line.add("eval/tokens", m.tokens).add("eval/windows", m.windows).add("eval/s", m.seconds);
+  file_.write_line(line.str());
+}
+
+void MetricsFile::write(const ExpertLoad& load) {
+  std::vector<std::string> layers;
+  for (const auto& slots : load.slots) layers.push_back(fmt::format("[{}]", fmt::join(slots, ",")));
+  file_.write_line(
+      Line().add("step", load.step).add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ","))).str());
+}
+
+}  // namespace tessera::train

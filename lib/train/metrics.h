@@ -1,0 +1,74 @@
+// metrics.jsonl: what a run measured, one JSON object a line, for programs.
+//
+// Numbers have enough digits to give back the same bits. A number that is not finite is null (JSON has no word for it),
+// and
+// "<key>/text" says "nan", "inf" or "-inf". Each line is with the operating system before the next begins, so that a
+// killed run loses at most the line being written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace tessera::train {
+
+enum class StepOutcome : std::uint8_t {
+  updated,
+  skipped
+};  // skipped: the numbers were not finite, or no token was valid
+
+// One optimizer step. Keys: step, loss, ce_loss, aux_loss, z_loss, grad_norm, grad_norm/<group>, lr, tokens,
+// tokens_per_s, step_s, skipped (only then, true).
+struct StepMetrics {
+  std::int64_t step = 0;  // the first is 1
+  double loss = 0;        // what is minimised: cross entropy, balance and z-loss with their coefficients
+  double ce_loss = 0;     // mean over valid tokens
+  double aux_loss = 0;    // balance loss without its coefficient
+  double z_loss = 0;      // router z-loss without its coefficient
+  double grad_norm = 0;   // before clipping
+  std::vector<std::pair<std::string, double>> group_norms;  // "dense", "ep", ...
+  double lr = 0;
+  std::int64_t tokens = 0;  // of the global batch
+  double step_s = 0;        // wall clock
+  StepOutcome outcome = StepOutcome::updated;
+
+  [[nodiscard]] double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
+};
+
+// One evaluation. Keys: step, eval/ce_loss, eval/perplexity, eval/tokens, eval/windows, eval/s.
+struct EvaluationMetrics {
+  std::int64_t step = 0;  // optimizer steps done
+  double ce_loss = 0;     // mean over valid tokens, without balance and z-loss
+  std::int64_t tokens = 0, windows = 0;
+  double seconds = 0;
+
+  [[nodiscard]] double perplexity() const;  // exp(ce_loss)
+};
+
+// Slots of each expert in the global batch of a step. Keys: step, expert_load [MoE layer][expert].
+struct ExpertLoad {
+  std::int64_t step = 0;
+  std::vector<std::vector<std::int64_t>> slots;
+};
+
+enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file
+
+// Written by one rank. Every failure is an Error with path and reason.
+class MetricsFile {
+ public:
+  // With keep, a line that a killed run left unfinished is ended first, so that the next one stands alone.
+  MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files = base::posix_file_system());
+
+  void write(const StepMetrics& metrics);
+  void write(const EvaluationMetrics& metrics);
+  void write(const ExpertLoad& load);
+  void close() { file_.close(); }
+
+ private:
+  base::AppendFile file_;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,86 @@
+// What a run says to people: a page at its start, a line a step, a page at its end. Texts are made by pure functions;
+// Report decides which are shown and hands them to the log.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/metrics.h"
+
+namespace tessera::train {
+
+struct StartPage {
+  std::string model;  // "Qwen3-MoE, 4 layers, hidden 128, 8 experts (2 per token), vocabulary 257"
+  std::int64_t total_parameters = 0, active_parameters = 0;
+  std::string data;        // "3.21M tokens in 12 files, 6.25k windows of 512 tokens"
+  std::string evaluation;  // the same of the held-out data; empty: none
+  std::string steps;       // "200 steps of 16 sequences in 4 micro-steps"
+  std::int64_t tokens_per_step = 0;
+  std::string optimizer;                                      // "adamw, lr 0.0003 (cosine); weight decay 0.1 on ..."
+  std::vector<std::pair<std::string, std::uint64_t>> memory;  // purpose -> bytes of one rank
+  std::string device;                                         // "CPU (2 threads)"
+  std::string precision;                                      // "float32"
+  std::int64_t ranks = 1;
+  std::string output;              // folder
+  std::vector<std::string> notes;  // one line each
+};
+
+struct StepReport {
+  StepMetrics metrics;
+  std::int64_t total_steps = 0;
+  double seconds_left = 0;  // negative: not known yet
+};
+
+struct EndPage {
+  std::string reason;  // "all 200 steps are done", "stopped by SIGTERM after step 57"
+  std::int64_t steps = 0, skipped_steps = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0;                                           // wall clock of the training loop
+  std::vector<std::pair<std::string, double>> seconds_by_kind;  // kind of instruction -> seconds of one rank
+  std::uint64_t peak_memory = 0;                                // bytes of the process; 0: not known
+  std::vector<std::string> results;  // "held-out cross entropy 2.1234, perplexity 8.36", files
+};
+
+[[nodiscard]] std::string format_start(const StartPage& page);
+
+// "step  12/200  loss 2.3456 (ce 2.3400, aux 1.0312, z 0.0000)  norm 1.234  lr 3.00e-04  12.3k tokens/s  left 1 min 20
+// s"
+[[nodiscard]] std::string format_step(const StepReport& report);
+
+// "evaluation after step 100: cross entropy 2.1234, perplexity 8.360 (6.25k tokens in 120 windows, 1.21 s)"
+[[nodiscard]] std::string format_evaluation(const EvaluationMetrics& metrics);
+
+[[nodiscard]] std::string format_end(const EndPage& page);
+
+enum class Audience : std::uint8_t { terminal, file };
+
+// The audience of the log: whether stderr is a terminal.
+[[nodiscard]] Audience audience_of_log();
+
+// One rank's; not thread-safe. Writes with base::log_info, which is silent on ranks that do not speak.
+class Report {
+ public:
+  // A step line every `every` steps (train.log.every), in a file every 10 * `every`. First, last and skipped steps are
+  // always shown.
+  Report(std::int64_t total_steps, std::int64_t every, Audience audience);
+
+  void start(const StartPage& page) const;
+  void step(const StepMetrics& metrics);
+  void evaluation(const EvaluationMetrics& metrics) const;
+  void end(const EndPage& page) const;
+
+  [[nodiscard]] bool shows(const StepMetrics& metrics) const;
+  // From the mean of the last 20 steps; the first, which warms up caches and pools, only until there is a second.
+  // Negative: no step yet.
+  [[nodiscard]] double seconds_left() const;
+
+ private:
+  std::int64_t total_steps_, every_;
+  std::int64_t first_step_ = 0, last_step_ = 0;
+  std::deque<double> step_seconds_;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,55 @@
+#include "train/signals.h"
+
+#include <atomic>
+
+namespace tessera::train {
+namespace {
+
+// The one global of lib/ that changes: a handler can reach nothing else.
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+
+extern "C" void note_signal(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  for (std::size_t i = 0; i < caught.size(); ++i) {
+    sigaction(caught[i], nullptr, &former_[i]);
+    base::expect(former_[i].sa_handler != &note_signal, "StopSignals is active already");
+  }
+  first_signal = 0;
+  for (const int signal : caught) {
+    struct sigaction action {};
+    action.sa_handler = &note_signal;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (std::size_t i = 0; i < caught.size(); ++i) sigaction(caught[i], &former_[i], nullptr);
+}
+
+int StopSignals::received() const noexcept { return first_signal; }
+
+base::ExitCode exit_code_after(int signal) {
+  return signal == SIGINT ? base::ExitCode::interrupted : base::ExitCode::terminated;
+}
+
+const char* signal_name(int signal) {
+  switch (signal) {
+    case SIGINT: return "SIGINT";
+    case SIGTERM: return "SIGTERM";
+    case SIGUSR1: return "SIGUSR1";
+    default: base::expect(false, "signal {} is not caught", signal);
+  }
+  return "";
+}
+
+}  // namespace tessera::train

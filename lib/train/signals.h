@@ -1,0 +1,38 @@
+// Signals that ask a run to stop: the step under way is finished, then the run ends in order.
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+
+#include "base/error.h"
+
+namespace tessera::train {
+
+// While an object of this class lives, SIGINT, SIGTERM and SIGUSR1 set a flag instead of ending the process; afterwards
+// the former actions are back. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGUSR1 is for
+// Slurm
+// (`--signal=USR1@60`) and for mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill.
+// At most one object at a time (std::logic_error); create it before threads, ask from any.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // The number of the first signal that came, or 0.
+  [[nodiscard]] int received() const noexcept;
+
+ private:
+  static constexpr std::array<int, 3> caught{SIGINT, SIGTERM, SIGUSR1};
+  std::array<struct sigaction, caught.size()> former_{};
+};
+
+// What a run that such a signal stopped exits with: 130 after SIGINT, 143 after the others.
+[[nodiscard]] base::ExitCode exit_code_after(int signal);
+
+// "SIGTERM". Throws std::logic_error for a signal that is not caught.
+[[nodiscard]] const char* signal_name(int signal);
+
+}  // namespace tessera::train
