@@ -47,7 +47,7 @@ struct ModelConfig {
                                             const std::map<std::string, std::string>& overrides,
                                             base::Problems& problems);
 
-// The config.json of `config` in the current generation's spelling; read_model_config gives back the same values.
+// The config.json of `config` in both generations' spelling; read_model_config gives back the same values.
 [[nodiscard]] std::string to_config_json(const ModelConfig& config);
 
 }  // namespace tessera::architecture

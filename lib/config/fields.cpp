@@ -57,6 +57,12 @@ std::string Field::type_name() const {
   return form.kind == Kind::word ? fmt::format("{}", fmt::join(form.words, "|")) : kind_name(form.kind);
 }
 
+std::string Field::range_text() const {
+  Range range = form.range;
+  if (range.high >= count_from(0).high) range.high_end = Range::End::none;
+  return range.str();
+}
+
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = all_rows();
   return table;

@@ -52,6 +52,8 @@ struct Field {
   [[nodiscard]] std::optional<Value> default_value() const { return get(Draft{}); }
   // What follows the name in --help: words joined by '|', or the kind.
   [[nodiscard]] std::string type_name() const;
+  // The range for --help: without the bound of counts, which no one meets.
+  [[nodiscard]] std::string range_text() const;
 };
 
 // All rows, sections together, in the order of --help and of the dump.

@@ -26,7 +26,7 @@ std::string default_cell(const Field& field) {
 
 std::string row_of(const Field& field) {
   std::string type = field.type_name();
-  if (const std::string range = field.form.range.str(); !range.empty()) type += ", " + range;
+  if (const std::string range = field.range_text(); !range.empty()) type += ", " + range;
   std::string help = field.help;
   if (field.role == Role::spelling) help += " (Another spelling.)";
   if (!field.not_yet.empty()) help += fmt::format(" (Not yet: {}.)", field.not_yet);

@@ -82,8 +82,12 @@ void merge(const Source& source, Draft& draft, base::Problems& problems) {
       assignment.field->set(draft, assignment.value);
       continue;
     }
-    problems.add("{}: {} is {} again, given at {}; keep one of them", assignment.place, assignment.spelled,
-                 first->second->spelled, first->second->place);
+    const Assignment& earlier = *first->second;
+    if (assignment.spelled == earlier.spelled)
+      problems.add("{}: {} is given twice; keep one of them", assignment.place, assignment.spelled);
+    else
+      problems.add("{}: {} is another spelling of {} ({}); keep one of them", assignment.place, assignment.spelled,
+                   earlier.spelled, earlier.place);
   }
   fold_precision(source, draft, problems);
 }

@@ -21,7 +21,7 @@ void check_not_yet(const Settings& settings, Problems& problems) {
     if (field.not_yet.empty()) continue;
     const std::optional<Value> value = field.get(draft);
     if (!value || value == field.default_value() || (field.usable && field.usable(*value))) continue;
-    problems.add("{} = {} is not yet possible: {} is not built; leave it out", field.path, to_text(*value),
+    problems.add("{} = {} needs a part that is not yet built: {}; leave it out", field.path, to_text(*value),
                  field.not_yet);
   }
 }
