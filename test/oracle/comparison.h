@@ -1,0 +1,22 @@
+// Differences between two outcomes beyond stated bars.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fixture.h"
+
+namespace tessera::test {
+
+struct Bars {
+  double logits;     // of their largest magnitude
+  double losses;     // relative
+  double gradients;  // of each gradient's largest value
+};
+
+[[nodiscard]] Bars bars_of(Bits bits);
+
+// One line for each loss, logits, top-k choice and gradient that differs by more than its bar; empty if all agree.
+[[nodiscard]] std::vector<std::string> differences(const Outcome& ours, const Outcome& expected, const Bars& bars);
+
+}  // namespace tessera::test

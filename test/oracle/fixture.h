@@ -1,0 +1,58 @@
+// One folder of fixtures/: a model, a batch, and what HuggingFace computed for them (README.md).
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "architecture/architecture.h"
+#include "support/composed_model.h"
+
+namespace tessera::test {
+
+enum class Bits { float32, float64 };
+
+// What a model computed for a batch, HuggingFace's or ours.
+struct Outcome {
+  double loss = 0;
+  double cross_entropy = 0;                     // mean over valid tokens
+  double aux_loss = 0;                          // balance loss without its coefficient
+  at::Tensor logits;                            // [tokens, vocabulary]
+  std::map<std::int64_t, at::Tensor> top_k;     // layer -> [tokens, k] int64, each row ascending
+  std::map<std::string, at::Tensor> gradients;  // of the loss, by parameter
+};
+
+class Fixture {
+ public:
+  explicit Fixture(const std::string& name);
+
+  // Names of all folders.
+  [[nodiscard]] static std::vector<std::string> names();
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const architecture::ModelConfig& config() const { return config_; }
+  [[nodiscard]] config::BalanceLoss balance() const { return balance_; }
+  [[nodiscard]] std::int64_t num_parameters() const { return num_parameters_; }
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+  [[nodiscard]] Outcome expected(Bits bits) const;
+
+ private:
+  std::filesystem::path folder_;
+  architecture::ModelConfig config_;
+  config::BalanceLoss balance_{};
+  std::int64_t num_parameters_ = 0;
+  Batch batch_;
+};
+
+// The facts of a step that consists of this one batch.
+[[nodiscard]] model::StepFacts facts_of(const Batch& batch, config::BalanceLoss balance);
+
+// The weights of `file` (a folder or file that HuggingFace wrote) into the model's parameters.
+void load_weights(const std::filesystem::path& file, const architecture::Architecture& architecture,
+                  const ComposedModel& model);
+
+// Forward and backward of `batch`.
+[[nodiscard]] Outcome run(const architecture::Architecture& architecture, ComposedModel& model, const Batch& batch);
+
+}  // namespace tessera::test

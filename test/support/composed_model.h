@@ -1,0 +1,79 @@
+// The plain single-process model: the steps run one after another, exchanges as identities, parameters in plain memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "architecture/architecture.h"
+#include "device/numbers.h"
+#include "device/weight.h"
+#include "model/qwen3_moe.h"
+
+namespace tessera::test {
+
+struct Batch {
+  at::Tensor ids;               // [T] int64
+  at::Tensor labels;            // [T] int64
+  at::Tensor positions;         // [T] int64
+  at::Tensor attention_starts;  // [documents + 1] int64
+  at::Tensor sequence_starts;   // [sequences + 1] int64
+};
+
+class ComposedModel {
+ public:
+  // Parameters and gradients are zero. `architecture` must outlive this.
+  ComposedModel(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef = 0);
+
+  // Memory of a parameter, of compute type (write into it), and of its gradient, of master type.
+  [[nodiscard]] const at::Tensor& parameter(const std::string& fqn) const { return parameters_.at(fqn); }
+  [[nodiscard]] const at::Tensor& gradient(const std::string& fqn) const { return gradients_.at(fqn); }
+  void zero_gradients();
+
+  // Called behind every segment but the head, under autograd, with the values that it read and wrote: may replace what
+  // it wrote.
+  using Fault = std::function<void(const architecture::Step& step, model::Values& values)>;
+  void set_fault(Fault fault) { fault_ = std::move(fault); }
+
+  // Forward only; values() holds every value afterwards.
+  model::HeadSums evaluate(const Batch& batch, const model::StepFacts& facts);
+  // Forward and backward, as the executor does it: each segment sees exactly the values that its step lists, detached,
+  // and runs under its own autograd; gradients of a value's readers are summed. Adds to the gradients.
+  model::HeadSums train(const Batch& batch, const model::StepFacts& facts);
+
+  [[nodiscard]] const model::Values& values() const { return values_; }
+  [[nodiscard]] const at::Tensor& value(architecture::ValueKind kind, std::int32_t layer = -1) const {
+    return values_.at({kind, layer});
+  }
+  // Of the last run's hidden. // [T, vocabulary]
+  [[nodiscard]] at::Tensor logits() const;
+
+ private:
+  struct Ran {  // a segment that was run under autograd
+    const architecture::Step* step;
+    model::Values inputs;   // leaves
+    model::Values outputs;  // with graph
+  };
+  enum class Mode { evaluate, train };
+
+  model::HeadSums run(const Batch& batch, const model::StepFacts& facts, Mode mode);
+  void run_segment(const architecture::Step& step, Mode mode, const model::StepFacts& facts, model::HeadSums& sums);
+  void count_balance();
+  void backward();
+  void backward_segment(Ran& ran, model::Values& gradients);
+
+  const architecture::Architecture& architecture_;
+  model::Qwen3Moe model_;
+  std::map<std::string, at::Tensor> parameters_, gradients_;
+  std::vector<std::unique_ptr<device::Weight>> weights_;
+  std::vector<model::Weights> weights_of_step_;  // in the order of the steps
+  model::Values values_;
+  std::vector<Ran> tape_;
+  Fault fault_;
+};
+
+}  // namespace tessera::test
