@@ -12,8 +12,6 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-std::string utc_time() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-}
+std::string utc_time() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 }  // namespace tessera::base

@@ -55,6 +55,15 @@ Descriptor open_to_read(const Path& path, std::uint64_t& size) {
   return fd;
 }
 
+int advice_of(AccessPattern pattern) {
+  switch (pattern) {
+    case AccessPattern::sequential: return MADV_SEQUENTIAL;
+    case AccessPattern::random: return MADV_RANDOM;
+    case AccessPattern::normal: break;
+  }
+  return MADV_NORMAL;
+}
+
 class PosixFile final : public WritableFile {
  public:
   PosixFile(Path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -155,9 +164,7 @@ void write_file_atomically(const Path& path, std::string_view content, FileSyste
   files.sync_folder(path.parent_path());
 }
 
-void make_folder(const Path& path, FileSystem& files) {
-  files.make_folder(path);
-}
+void make_folder(const Path& path, FileSystem& files) { files.make_folder(path); }
 
 AppendFile::AppendFile(const Path& path, FileSystem& files) : file_(files.open_for_append(path)) {}
 
@@ -167,9 +174,7 @@ void AppendFile::write_line(std::string_view line) {
   file_->write(bytes_of(line_));
 }
 
-void AppendFile::close() {
-  file_->close();
-}
+void AppendFile::close() { file_->close(); }
 
 MappedFile::MappedFile(const Path& path, AccessPattern pattern) : path_(path) {
   std::uint64_t size = 0;
@@ -177,7 +182,7 @@ MappedFile::MappedFile(const Path& path, AccessPattern pattern) : path_(path) {
   if (size == 0) return;  // mmap refuses a length of zero
   void* const start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED) fail_errno("map", path);
-  ::madvise(start, size, pattern == AccessPattern::random ? MADV_RANDOM : MADV_SEQUENTIAL);
+  ::madvise(start, size, advice_of(pattern));
   bytes_ = {static_cast<const std::byte*>(start), size};
 }
 

@@ -65,13 +65,13 @@ class AppendFile {
 };
 
 // How a mapped file is going to be read: a hint for read-ahead.
-enum class AccessPattern { sequential, random };
+enum class AccessPattern { normal, sequential, random };
 
 // A file mapped read-only into memory. Move-only; the bytes live as long as it does. An empty file has empty bytes.
 // A file that another process shortens meanwhile ends the process (SIGBUS): training data must not be changed in use.
 class MappedFile {
  public:
-  explicit MappedFile(const Path& path, AccessPattern pattern = AccessPattern::random);
+  explicit MappedFile(const Path& path, AccessPattern pattern = AccessPattern::normal);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -12,14 +12,10 @@ namespace {
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
-    case LogLevel::debug:
-      return spdlog::level::debug;
-    case LogLevel::info:
-      return spdlog::level::info;
-    case LogLevel::warning:
-      return spdlog::level::warn;
-    case LogLevel::error:
-      return spdlog::level::err;
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warning: return spdlog::level::warn;
+    case LogLevel::error: return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -59,9 +55,7 @@ void set_log(LogLevel level, bool this_rank_speaks) {
   the_log().least = static_cast<int>(this_rank_speaks ? level : LogLevel::error);
 }
 
-bool log_enabled(LogLevel level) {
-  return static_cast<int>(level) >= the_log().least;
-}
+bool log_enabled(LogLevel level) { return static_cast<int>(level) >= the_log().least; }
 
 void log_line(LogLevel level, std::string_view text) {
   the_log().logger->log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));

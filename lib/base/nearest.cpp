@@ -29,8 +29,7 @@ std::string_view last_component(std::string_view name) {
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Rows i-2, i-1 and i of the table of distances between prefixes.
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::swap(before, above);
     std::swap(above, row);

@@ -10,14 +10,11 @@ constexpr unsigned least_half_bits = 3;  // tiny ranges would see few of their p
 
 }  // namespace
 
-std::uint64_t stream_of(std::string_view name) {
-  return xxh3(name);
-}
+std::uint64_t stream_of(std::string_view name) { return xxh3(name); }
 
 Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t stream) noexcept
     : n_(n), philox_(seed, stream), half_bits_(least_half_bits) {
-  while (half_bits_ < 32 && (std::uint64_t{1} << (2 * half_bits_)) < n_)
-    ++half_bits_;
+  while (half_bits_ < 32 && (std::uint64_t{1} << (2 * half_bits_)) < n_) ++half_bits_;
 }
 
 std::uint64_t Permutation::network(std::uint64_t x) const noexcept {
@@ -37,8 +34,7 @@ std::uint64_t Permutation::network(std::uint64_t x) const noexcept {
 std::uint64_t Permutation::operator()(std::uint64_t i) const noexcept {
   if (n_ < 2) return i;
   std::uint64_t x = network(i);
-  while (x >= n_)
-    x = network(x);
+  while (x >= n_) x = network(x);
   return x;
 }
 

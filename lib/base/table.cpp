@@ -32,8 +32,7 @@ std::string Table::str(std::size_t indent) const {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::size_t width = code_points(columns_[c].heading);
-    for (const auto& row : rows_)
-      width = std::max(width, code_points(row[c]));
+    for (const auto& row : rows_) width = std::max(width, code_points(row[c]));
     widths.push_back(width);
   }
   const auto line_of = [&](auto&& cell) {
@@ -49,8 +48,7 @@ std::string Table::str(std::size_t indent) const {
   std::string out;
   append_line(out, line_of([&](std::size_t c) { return columns_[c].heading; }));
   append_line(out, line_of([&](std::size_t c) { return std::string(widths[c], '-'); }));
-  for (const auto& row : rows_)
-    append_line(out, line_of([&](std::size_t c) { return row[c]; }));
+  for (const auto& row : rows_) append_line(out, line_of([&](std::size_t c) { return row[c]; }));
   return out;
 }
 

@@ -42,19 +42,21 @@ void Dataset::require_windows() const {
 
 void Dataset::log_summary() const {
   base::log_info("{}: {} ({})", corpus_.setting(), corpus_.description(), describe(corpus_.counts()));
+  std::string text;
   if (options_.documents == config::Documents::joined) {
-    const std::int64_t used = joined_windows() * options_.seq_len + 1;
-    base::log_info(
-        "{}: documents joined (attention crosses document borders): {} windows of {} tokens; the last {} "
-        "tokens do not fill a window and are left out",
-        corpus_.setting(), joined_windows(), options_.seq_len, corpus_.tokens() - used);
-    return;
+    text = fmt::format("documents joined (attention crosses document borders), {} windows of {} tokens",
+                       joined_windows(), options_.seq_len);
+    const std::int64_t tail = corpus_.tokens() - (joined_windows() * options_.seq_len + 1);
+    if (tail > 0) text += fmt::format("; the last {} tokens do not fill a window and are left out", tail);
+  } else {
+    const std::shared_ptr<const Packing> first = packing(0);
+    text = fmt::format(
+        "documents separate (packed, none sees another), {} windows of at most {} tokens in the first epoch",
+        first->windows(), options_.seq_len);
+    if (first->left_out() > 0)
+      text += fmt::format("; {} documents of one token have no target and are left out", first->left_out());
   }
-  const std::shared_ptr<const Packing> first = packing(0);
-  base::log_info(
-      "{}: documents separate (packed, none sees another): {} windows of at most {} tokens in the first epoch; "
-      "{} documents of one token have no target and are left out",
-      corpus_.setting(), first->windows(), options_.seq_len, first->left_out());
+  base::log_info("{}: {}", corpus_.setting(), text);
 }
 
 std::function<std::int64_t(std::int64_t)> Dataset::order(std::int64_t count, std::int64_t epoch) const {

@@ -52,13 +52,13 @@ enum class Kind { ids, labels };
 
 std::vector<std::int64_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const Place& place) {
   const char* const key = kind == Kind::ids ? "input_ids" : "labels";
-  if (!array.is_array()) place.fail("\"{}\" is {}, not a list of token ids", key, array.type_name());
+  if (!array.is_array()) place.fail("\"{}\" is of type {}, not a list of token ids", key, array.type_name());
   std::vector<std::int64_t> ids;
   ids.reserve(array.size());
   for (const Json& element : array) {
     if (!element.is_number_integer())
-      place.fail("{}[{}] is {}, not an integer", key, ids.size(),
-                 element.is_number() ? "a fraction" : element.type_name());
+      place.fail("{}[{}] is of type {}, not integer", key, ids.size(),
+                 element.is_number() ? "fraction" : element.type_name());
     const bool huge = element.is_number_unsigned() && element.get<std::uint64_t>() > INT64_MAX;
     const std::int64_t id = huge ? -1 : element.get<std::int64_t>();
     const bool ignored = kind == Kind::labels && !huge && id == no_label;
@@ -118,12 +118,12 @@ JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int lin
                            std::int64_t vocabulary) {
   const Place place{file, line_number};
   const Json object = base::parse_json_line(line, file, line_number);
-  if (!object.is_object()) place.fail("the line is {}, not a JSON object", object.type_name());
+  if (!object.is_object()) place.fail("the line is of type {}, not a JSON object", object.type_name());
   if (const auto ids = object.find("input_ids"); ids != object.end())
     return decode_ids(object, *ids, vocabulary, place);
   const Json* const text = find_value(object, text_key);
   if (text == nullptr) fail_missing_key(object, text_key, place);
-  if (!text->is_string()) place.fail("\"{}\" is {}, not a string", text_key, text->type_name());
+  if (!text->is_string()) place.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
   require_byte_vocabulary(vocabulary, fmt::format("{}:{}", file, line_number));
   return decode_text(text->get_ref<const std::string&>());
 }

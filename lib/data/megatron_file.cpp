@@ -50,7 +50,7 @@ MegatronFile::MegatronFile(const std::filesystem::path& index, std::int64_t voca
       index_name_(index.string()),
       vocabulary_(vocabulary),
       index_(index),
-      tokens_(name_) {
+      tokens_(name_, base::AccessPattern::random) {
   read_header();
   check_sequences();
   check_documents();

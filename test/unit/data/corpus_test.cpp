@@ -1,0 +1,57 @@
+// If these fail, the stream of tokens skips or repeats some where files or documents meet.
+#include "data/corpus.h"
+
+#include <algorithm>
+
+#include "corpus_files.h"
+#include "support/catch.h"
+#include "support/error_of.h"
+
+using namespace tessera;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("the stream is all documents of all files end to end") {
+  const test::TempFolder folder;
+  folder.write("1.jsonl", test::jsonl(test::numbered({3, 1, 4}, 0)));
+  folder.write("2.txt", "");
+  test::write_pair<std::int32_t>(folder, "3", test::numbered({2, 0, 5}, 8), 4);
+  folder.write("4.jsonl", test::jsonl(test::numbered({6}, 15)));
+  const data::Corpus corpus(test::corpus_options(folder.path()));
+  REQUIRE(corpus.tokens() == 21);
+  REQUIRE(corpus.documents() == 7);
+  const std::int64_t lengths[] = {3, 1, 4, 2, 0, 5, 6};
+  for (std::int64_t d = 0; d < 7; ++d) CHECK(corpus.tokens_of(d) == lengths[d]);
+  for (std::int64_t first = 0; first <= 21; ++first)
+    for (std::int64_t size = 0; first + size <= 21; ++size) {
+      std::vector<std::int64_t> ids(static_cast<std::size_t>(size), -7), targets(ids);
+      corpus.read_stream(first, ids, targets);
+      for (std::int64_t i = 0; i < size; ++i) REQUIRE(ids[static_cast<std::size_t>(i)] == first + i);
+      REQUIRE(targets == ids);
+    }
+  std::vector<std::int64_t> ids(2), targets(2);
+  corpus.read_document(5, 3, ids, targets);
+  CHECK(ids == std::vector<std::int64_t>{13, 14});
+  CHECK_THAT(corpus.description(), ContainsSubstring("1 text") && ContainsSubstring("2 jsonl"));
+}
+
+TEST_CASE("text files are documents that end") {
+  const test::TempFolder folder;
+  folder.write("a", "xy");
+  folder.write("b", "z");
+  const data::Corpus corpus(test::corpus_options(folder.path()));
+  std::vector<std::int64_t> ids(5), targets(5);
+  corpus.read_stream(0, ids, targets);
+  CHECK(ids == std::vector<std::int64_t>{'x', 'y', 256, 'z', 256});
+}
+
+TEST_CASE("a corpus without a token is refused with what was read and dropped") {
+  const test::TempFolder folder;
+  const auto error = [&](const char* name, const std::string& content) {
+    return test::error_of([&] { data::Corpus corpus(test::corpus_options(folder.write(name, content))); });
+  };
+  CHECK(error("a.txt", "") == "data.train_path: 0 usable samples: 1 read, 1 dropped because they are empty");
+  CHECK(error("b.jsonl", "") == "data.train_path: 0 usable samples: 0 read");
+  CHECK(error("c.jsonl", "\n \n\n") == "data.train_path: 0 usable samples: 0 read, 3 blank lines");
+  CHECK(error("d.jsonl", "{\"text\": \"\"}\n\n{\"input_ids\": []}\n") ==
+        "data.train_path: 0 usable samples: 2 read, 2 dropped because they are empty, 1 blank lines");
+}

@@ -1,0 +1,131 @@
+// If these fail, lines of JSONL are misread or lost, or a faulty one is reported at the wrong line (cases DAT-5, 6, 8).
+#include "data/jsonl_file.h"
+
+#include "corpus_files.h"
+#include "support/catch.h"
+#include "support/error_of.h"
+
+using namespace tessera;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+
+// The error of a file of that content, without the folder's name.
+std::string error_in(const std::string& content, const std::string& key = "text", std::int64_t vocabulary = 300) {
+  const test::TempFolder folder;
+  const auto path = folder.write("d.jsonl", content);
+  std::string error = test::error_of([&] { data::JsonlFile file(path, key, vocabulary); });
+  if (const std::size_t at = error.find(folder.path().string()); at != std::string::npos)
+    error.erase(at, folder.path().string().size() + 1);
+  return error;
+}
+
+}  // namespace
+
+TEST_CASE("text and token lines become documents; blank lines and empty documents are counted") {
+  const test::TempFolder folder;
+  const data::JsonlFile file(folder.write("d.jsonl",
+                                          "{\"text\": \"ab\"}\n"
+                                          "\n"
+                                          "{\"input_ids\": [7, 8, 9], \"text\": \"not looked at\"}\n"
+                                          "{\"text\": \"\"}\n"
+                                          "  \t\n"
+                                          "{\"input_ids\": []}\n"
+                                          "{\"text\": \"\\u00e9\"}"),
+                             "text", 300);
+  REQUIRE(file.documents() == 3);
+  CHECK(test::ids_of(file, 0) == Ids{'a', 'b', 256});
+  CHECK(test::ids_of(file, 1) == Ids{7, 8, 9});
+  CHECK(test::ids_of(file, 2) == Ids{0xC3, 0xA9, 256});
+  CHECK(file.tokens_before(3) == 9);
+  CHECK(file.counts().read == 5);
+  CHECK(file.counts().empty == 2);
+  CHECK(file.counts().blank == 2);
+  CHECK(file.counts().targets == 6);
+}
+
+TEST_CASE("a byte order mark and carriage returns are accepted") {
+  const test::TempFolder folder;
+  const data::JsonlFile file(folder.write("d.jsonl", "\xEF\xBB\xBF{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\"}\r\n"),
+                             "text", 300);
+  REQUIRE(file.documents() == 2);
+  CHECK(test::ids_of(file, 0) == Ids{'a', 256});
+  CHECK(test::ids_of(file, 1) == Ids{'b', 256});
+  CHECK(file.counts().blank == 1);
+}
+
+TEST_CASE("labels are what the position before shall predict") {
+  const test::TempFolder folder;
+  const data::JsonlFile file(folder.write("d.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, 5]}\n"),
+                             "text", 300);
+  Ids ids(2), targets(2);
+  file.read(0, 1, ids, targets);
+  CHECK(ids == Ids{2, 3});
+  CHECK(targets == Ids{-100, 5});
+  CHECK(file.counts().labelled == 1);
+  CHECK(file.counts().targets == 1);
+}
+
+TEST_CASE("the text may stand under another key, also a nested one") {
+  const test::TempFolder folder;
+  const auto path = folder.write("d.jsonl", "{\"page\": {\"body\": \"x\"}, \"a.b\": \"y\"}\n");
+  CHECK(test::ids_of(data::JsonlFile(path, "page.body", 300), 0) == Ids{'x', 256});
+  CHECK(test::ids_of(data::JsonlFile(path, "a.b", 300), 0) == Ids{'y', 256});
+}
+
+TEST_CASE("faulty lines are named with file, line and reason") {
+  const std::string good = "{\"text\": \"a\"}\n";
+  CHECK_THAT(error_in(good + good + "{\"text\": \"x\xFFy\"}\n"),
+             ContainsSubstring("d.jsonl:3: ") && ContainsSubstring("UTF-8"));
+  CHECK_THAT(error_in("{\"text\": \"\\ud800\"}"), ContainsSubstring("d.jsonl:1: ") && ContainsSubstring("surrogate"));
+  CHECK_THAT(error_in(good + "\n{\"text\": \"cut"), ContainsSubstring("d.jsonl:3: "));
+  CHECK(error_in(good + "null\n") == "d.jsonl:2: the line is of type null, not a JSON object");
+  CHECK(error_in("[1, 2]\n") == "d.jsonl:1: the line is of type array, not a JSON object");
+  CHECK_THAT(error_in(good + "{\"texts\": \"a\"}"),
+             ContainsSubstring("d.jsonl:2: no key \"text\"") && EndsWith("; did you mean texts?"));
+  CHECK(error_in("{\"text\": 5}") == "d.jsonl:1: \"text\" is of type number, not a string");
+  CHECK_THAT(error_in("{\"page\": 1}", "page.body"), ContainsSubstring("no key \"page.body\""));
+  CHECK_THAT(error_in("{\"text\": \"a\"} x"), ContainsSubstring("d.jsonl:1: "));
+  CHECK_THAT(error_in("{\"text\": \"a\", \"text\": \"b\"}"), ContainsSubstring("twice"));
+}
+
+TEST_CASE("ids outside the vocabulary are named with position, id and limit") {
+  CHECK(error_in("{\"input_ids\": [1]}\n{\"input_ids\": [1, 96]}", "text", 96) ==
+        "d.jsonl:2: input_ids[1] = 96 is outside the vocabulary: ids go from 0 to 95");
+  CHECK_THAT(error_in("{\"input_ids\": [-1]}", "text", 96), ContainsSubstring("input_ids[0] = -1 "));
+  CHECK_THAT(error_in("{\"input_ids\": [-100]}", "text", 96), ContainsSubstring("input_ids[0] = -100 "));
+  CHECK_THAT(error_in("{\"input_ids\": [2147483648]}", "text", 96), ContainsSubstring("2147483648"));
+  CHECK_THAT(error_in("{\"input_ids\": [18446744073709551615]}", "text", 96),
+             ContainsSubstring("18446744073709551615"));
+  CHECK_THAT(error_in("{\"input_ids\": [1], \"labels\": [96]}", "text", 96),
+             ContainsSubstring("labels[0] = 96 ") && ContainsSubstring("-100 is no label"));
+  CHECK_THAT(error_in("{\"input_ids\": [1], \"labels\": [-1]}", "text", 96), ContainsSubstring("labels[0] = -1 "));
+  CHECK(error_in("{\"input_ids\": [95], \"labels\": [-100]}", "text", 96) == "no error");
+  CHECK_THAT(error_in("{\"text\": \"a\"}", "text", 256), ContainsSubstring("d.jsonl:1: text is read as bytes"));
+}
+
+TEST_CASE("ids of the wrong type or number are refused") {
+  CHECK_THAT(error_in("{\"input_ids\": [1.5]}"), ContainsSubstring("input_ids[0] is of type fraction, not integer"));
+  CHECK_THAT(error_in("{\"input_ids\": [\"1\"]}"), ContainsSubstring("is of type string, not integer"));
+  CHECK_THAT(error_in("{\"input_ids\": [true]}"), ContainsSubstring("is of type boolean, not integer"));
+  CHECK_THAT(error_in("{\"input_ids\": 1}"), ContainsSubstring("not a list"));
+  CHECK(error_in("{\"input_ids\": [1, 2], \"labels\": [1]}") == "d.jsonl:1: 1 labels for 2 input_ids");
+}
+
+TEST_CASE("long documents come out of memory unchanged") {
+  const test::TempFolder folder;
+  const std::string a(20011, 'a'), b(20021, 'b');
+  std::string content;
+  for (int i = 0; i < 5; ++i) content += "{\"text\": \"" + a + "\"}\n{\"text\": \"" + b + "\"}\n";
+  const data::JsonlFile file(folder.write("d.jsonl", content), "text", 300);
+  for (int round = 0; round < 3; ++round)
+    for (std::int64_t d = 0; d < 10; ++d) {
+      const Ids ids = test::ids_of(file, d);
+      REQUIRE(ids.size() == (d % 2 == 0 ? a : b).size() + 1);
+      REQUIRE(ids.front() == (d % 2 == 0 ? 'a' : 'b'));
+      REQUIRE(ids.back() == 256);
+    }
+}
