@@ -98,7 +98,7 @@ std::string format_step(const StepReport& report) {
                   m.step, total.size(), total, m.loss, m.ce_loss, m.aux_loss, m.z_loss, m.grad_norm, m.lr,
                   count_per_second(m.tokens_per_s()));
   if (m.outcome == StepOutcome::skipped) text += "  skipped";
-  if (report.seconds_left >= 0) text += "  left " + base::format_seconds(report.seconds_left);
+  if (report.seconds_left > 0) text += "  left " + base::format_seconds(report.seconds_left);
   return text;
 }
 

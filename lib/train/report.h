@@ -31,7 +31,7 @@ struct StartPage {
 struct StepReport {
   StepMetrics metrics;
   std::int64_t total_steps = 0;
-  double seconds_left = 0;  // negative: not known yet
+  double seconds_left = 0;  // shown if positive
 };
 
 struct EndPage {

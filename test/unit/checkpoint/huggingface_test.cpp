@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
 #include "unit/checkpoint/stored_file.h"
 
 namespace tessera::checkpoint {
@@ -44,13 +46,13 @@ void drop(std::vector<TestTensor>& tensors, const std::string& name) {
 }
 
 std::string refusal(const std::vector<TestTensor>& tensors, const Specs& parameters) {
-  const Folder folder;
+  const test::TempFolder folder;
   folder.write("model.safetensors", file_of(tensors));
-  return error_of([&] { const HuggingFaceCheckpoint checkpoint(folder.path(), parameters); });
+  return test::error_of([&] { const HuggingFaceCheckpoint checkpoint(folder.path(), parameters); });
 }
 
 TEST_CASE("one tensor an expert becomes one piece an expert") {
-  const Folder folder;
+  const test::TempFolder folder;
   const HuggingFaceCheckpoint checkpoint(folder.write("any.safetensors", file_of(per_expert())), specs());
   const StoredParameter& up = checkpoint.parameter(std::string(experts) + "up_proj");
   REQUIRE(up.pieces.size() == 3);
@@ -61,7 +63,7 @@ TEST_CASE("one tensor an expert becomes one piece an expert") {
 }
 
 TEST_CASE("gate and up lie one after the other in each expert of a fused tensor") {
-  const Folder folder;
+  const test::TempFolder folder;
   folder.write("model.safetensors", file_of({{"model.embed_tokens.weight", {3, 7}, 0},
                                              {"lm_head.weight", {3, 7}, 0},
                                              {std::string(experts) + "gate_up_proj", {3, 10, 7}, 0},
@@ -76,7 +78,7 @@ TEST_CASE("gate and up lie one after the other in each expert of a fused tensor"
 }
 
 TEST_CASE("stacked experts under our own names are read as they are") {
-  const Folder folder;
+  const test::TempFolder folder;
   std::vector<TestTensor> tensors;
   for (const base::ParameterSpec& spec : specs()) tensors.push_back({spec.fqn, spec.shape, 0});
   folder.write("model.safetensors", file_of(tensors));
@@ -122,9 +124,9 @@ TEST_CASE("the same experts in two forms are refused") {
 }
 
 TEST_CASE("a type that is not a floating type of ours is refused") {
-  const Folder folder;
+  const test::TempFolder folder;
   folder.write("model.safetensors", file_bytes(R"({"norm":{"dtype":"I8","shape":[3],"data_offsets":[0,3]}})", 3));
-  CHECK_THAT(error_of([&] {
+  CHECK_THAT(test::error_of([&] {
                const HuggingFaceCheckpoint c(folder.path(), {{"norm", {3}}});
              }),
              Contains("norm is of type I8"));
@@ -132,8 +134,8 @@ TEST_CASE("a type that is not a floating type of ours is refused") {
 
 TEST_CASE("a tied head may be absent, may be a copy of the embedding, and may be nothing else") {
   const Specs tied{{"model.embed_tokens.weight", {3, 7}}};
-  CHECK(refusal({{"model.embed_tokens.weight", {3, 7}, 4}}, tied).empty());
-  CHECK(refusal({{"model.embed_tokens.weight", {3, 7}, 4}, {"lm_head.weight", {3, 7}, 4}}, tied).empty());
+  CHECK(refusal({{"model.embed_tokens.weight", {3, 7}, 4}}, tied) == "no error");
+  CHECK(refusal({{"model.embed_tokens.weight", {3, 7}, 4}, {"lm_head.weight", {3, 7}, 4}}, tied) == "no error");
   CHECK_THAT(refusal({{"model.embed_tokens.weight", {3, 7}, 4}, {"lm_head.weight", {3, 7}, 5}}, tied),
              Contains("lm_head.weight differs from model.embed_tokens.weight"));
   const Specs untied{{"model.embed_tokens.weight", {3, 7}}, {"lm_head.weight", {3, 7}}};
@@ -141,15 +143,15 @@ TEST_CASE("a tied head may be absent, may be a copy of the embedding, and may be
 }
 
 TEST_CASE("shards and index must agree") {
-  const Folder folder;
+  const test::TempFolder folder;
   folder.write("one.safetensors", file_of({{"a", {3}, 0}, {"b", {2}, 0}}));
   folder.write("two.safetensors", file_of({{"c", {5}, 0}}));
   const Specs parameters{{"a", {3}}, {"b", {2}}, {"c", {5}}};
   const auto refusal_of_index = [&](const std::string& map) {
     folder.write("model.safetensors.index.json", R"({"metadata":{"total_size":40},"weight_map":)" + map + "}");
-    return error_of([&] { const HuggingFaceCheckpoint checkpoint(folder.path(), parameters); });
+    return test::error_of([&] { const HuggingFaceCheckpoint checkpoint(folder.path(), parameters); });
   };
-  CHECK(refusal_of_index(R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"})").empty());
+  CHECK(refusal_of_index(R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"})") == "no error");
   CHECK_THAT(refusal_of_index(R"({"a":"one.safetensors","c":"two.safetensors"})"),
              Contains("one.safetensors holds b, which the index"));
   CHECK_THAT(refusal_of_index(R"({"a":"one.safetensors","b":"two.safetensors","c":"two.safetensors"})"),
@@ -161,11 +163,11 @@ TEST_CASE("shards and index must agree") {
 }
 
 TEST_CASE("a folder without weights says what was looked for") {
-  const Folder folder;
+  const test::TempFolder folder;
   const auto open = [&] { const HuggingFaceCheckpoint checkpoint(folder.path(), specs()); };
-  CHECK_THAT(error_of(open), Contains("neither model.safetensors nor model.safetensors.index.json"));
+  CHECK_THAT(test::error_of(open), Contains("neither model.safetensors nor model.safetensors.index.json"));
   folder.write("pytorch_model.bin", "x");
-  CHECK_THAT(error_of(open), Contains("pytorch_model.bin files are not read"));
+  CHECK_THAT(test::error_of(open), Contains("pytorch_model.bin files are not read"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/temp_folder.h"
 #include "unit/checkpoint/stored_file.h"
 
 namespace tessera::checkpoint {
@@ -130,7 +131,7 @@ TEST_CASE("a box is written into memory that is there already") {
 }
 
 TEST_CASE("every stored floating type is read exactly, whatever its alignment") {
-  const Folder folder;
+  const test::TempFolder folder;
   // 1.5, -2 in four types; one byte in front makes all of them unaligned.
   const std::string header = R"({"odd":{"dtype":"BF16","shape":[0],"data_offsets":[0,0]},)"
                              R"("h":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"

@@ -1,42 +1,15 @@
-// Safetensors files for tests, honest or lying, in a folder that goes away with the test.
+// Safetensors files for tests, honest or lying.
 #pragma once
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
-
 namespace tessera::checkpoint {
-
-class Folder {
- public:
-  Folder() {
-    static int number = 0;
-    path_ = std::filesystem::temp_directory_path() / fmt::format("tessera_checkpoint_{}_{}", ::getpid(), number++);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // The bytes of a file with this header, telling `length` as the header's length.
 inline std::string file_bytes(std::uint64_t length, std::string_view header, std::size_t data_bytes) {
@@ -79,17 +52,6 @@ inline std::string file_of(const std::vector<TestTensor>& tensors) {
   }
   header += "}";
   return file_bytes(header, 0) + data;
-}
-
-// The message of the error that `action` throws; empty if it throws none.
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return {};
 }
 
 }  // namespace tessera::checkpoint

@@ -1,0 +1,220 @@
+#include "train/assemble.h"
+
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/huggingface.h"
+#include "checkpoint/reader.h"
+#include "layout/share.h"
+#include "model/initial_values.h"
+#include "program/order_checks.h"
+
+namespace tessera::train {
+
+namespace {
+
+constexpr std::size_t config_bytes = 16 << 20;  // more is no config.json
+
+architecture::ModelConfig read_model(const config::ModelSettings& settings) {
+  std::filesystem::path path = settings.config_path.empty() ? settings.model_path : settings.config_path;
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  const auto document =
+      base::parse_json(base::read_file(path, config_bytes), path.string(), base::JsonComments::refused);
+  base::Problems problems;
+  auto config = architecture::read_model_config(document, settings.overrides, problems);
+  problems.throw_if_any(path.string());
+  return config;
+}
+
+plan::ParallelPlan read_plan(const std::string& path, base::Problems& problems) {
+  if (path.empty()) return plan::built_in_plan();
+  return plan::parse_plan(base::read_file(path, config_bytes), path, problems);
+}
+
+std::vector<std::vector<std::string>> expert_stacks(const architecture::Architecture& architecture) {
+  std::vector<std::vector<std::string>> stacks;
+  for (const auto& step : architecture.steps()) {
+    if (step.type != architecture::Step::Type::segment || step.segment != architecture::SegmentKind::experts) continue;
+    auto& stack = stacks.emplace_back();
+    for (const auto& use : step.uses) stack.push_back(use.use.fqn);
+  }
+  return stacks;
+}
+
+device::Numbers numbers_of(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::automatic:
+    case config::Precision::float32: return {};
+    case config::Precision::bfloat16: return {.compute = at::kBFloat16};
+    case config::Precision::float64: return {.master = at::kDouble, .compute = at::kDouble, .wide = at::kDouble};
+  }
+  base::expect(false, "no such precision: {}", static_cast<int>(precision));
+  return {};
+}
+
+std::vector<std::string> warnings_of(const architecture::ModelConfig& config) {
+  std::vector<std::string> warnings;
+  if (config.moe_layers() > 0 && config.num_experts_per_tok == 1 && config.norm_topk_prob)
+    warnings.emplace_back(
+        "num_experts_per_tok = 1 with norm_topk_prob = true: every weight is 1, so the cross entropy gives the router no "
+        "gradient; only the balance and z-loss train it");
+  return warnings;
+}
+
+std::int64_t optimizer_states(const config::OptimizerSettings& settings) {
+  if (settings.type == config::OptimizerType::adamw) return 2;
+  return settings.momentum != 0 ? 1 : 0;
+}
+
+plan::SlotPolicy slot_policy(const config::Settings& settings) {
+  return settings.train.debug.poison_freed ? plan::SlotPolicy::always_copy : plan::SlotPolicy::bind_where_possible;
+}
+
+fsdp::StoreOptions store_options(const Blueprint& blueprint, const program::MemoryPlan& memory) {
+  return {.numbers = blueprint.numbers,
+          .slots = slot_policy(blueprint.settings),
+          .poison = blueprint.settings.train.debug.poison_freed ? device::Poison::fill_with_nan : device::Poison::off,
+          .weight_slots = memory.weight_slots,
+          .gradient_slots = memory.gradient_slots};
+}
+
+executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
+  const auto& optimizer = blueprint.settings.train.optimizer;
+  return {.max_grad_norm = optimizer.max_grad_norm,
+          .norm_type = optimizer.norm_type,
+          .balance = blueprint.settings.model.balance_loss,
+          .balance_coef = blueprint.architecture.config().router_aux_loss_coef,
+          .z_coef = blueprint.settings.model.router_z_loss_coef};
+}
+
+void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
+  const auto& model = blueprint.settings.model;
+  if (model.model_path.empty()) {
+    for (auto& p : store.parameters())
+      model::fill_initial_values(p.placement.parameter, p.box, blueprint.architecture.config(),
+                                 blueprint.settings.train.seed, p.master);
+    return;
+  }
+  const checkpoint::HuggingFaceCheckpoint stored(model.model_path, blueprint.architecture.parameters());
+  for (auto& p : store.parameters())
+    checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master);
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Blueprint& blueprint, const fsdp::ParameterStore& store) {
+  std::vector<optim::OptimizedShard> shards;
+  for (const auto& p : store.parameters()) shards.push_back({p.placement.parameter.fqn, p.master, p.gradient});
+  return std::make_unique<optim::Optimizer>(blueprint.settings.train.optimizer, blueprint.decay, std::move(shards));
+}
+
+}  // namespace
+
+std::int64_t Blueprint::micro_steps(std::int64_t windows) const {
+  return layout::micro_steps(windows, settings.train.micro_batch_size, data_ranks());
+}
+
+Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
+  architecture::Architecture architecture(read_model(settings.model), settings.model.balance_loss);
+  auto notes = warnings_of(architecture.config());
+  base::Problems problems;
+  const auto sizes = layout::resolve_sizes(settings.train.accelerator, world, problems);
+  problems.throw_if_any("the layout");
+  for (const auto& extra : sizes.extra)
+    if (extra.size == 1)
+      notes.push_back(fmt::format("extra parallel {} has size 1: its parameters are ordinary FSDP parameters", extra.name));
+  layout::Layout layout(sizes);
+
+  const auto plan = read_plan(settings.train.accelerator.parallel_plan, problems);
+  const auto masters = settings.train.accelerator.fsdp_config.fsdp_mode == config::FsdpMode::ddp
+                           ? plan::MasterSharding::whole
+                           : plan::MasterSharding::sharded;
+  auto placements = plan::place(architecture.parameters(), plan, layout, masters, problems);
+  problems.throw_if_any("the parallel plan");
+  plan::check_owned_stacks(placements, expert_stacks(architecture), problems);
+  auto decay =
+      optim::group_by_decay(architecture.parameters(), settings.train.optimizer.no_decay_params, problems);
+  problems.throw_if_any("the settings");
+
+  Blueprint blueprint{.settings = settings,
+                      .architecture = std::move(architecture),
+                      .layout = std::move(layout),
+                      .placements = std::move(placements),
+                      .numbers = numbers_of(settings.train.precision),
+                      .decay = std::move(decay),
+                      .notes = std::move(notes)};
+  blueprint.global_batch = settings.train.global_batch_size > 0
+                               ? settings.train.global_batch_size
+                               : settings.train.micro_batch_size * blueprint.data_ranks();
+  return blueprint;
+}
+
+program::Program make_program(const Blueprint& blueprint, program::StepKind kind, std::int64_t windows) {
+  auto options = program::builder_options(blueprint.settings);
+  options.kind = kind;
+  options.micro_steps = static_cast<std::int32_t>(blueprint.micro_steps(windows));
+  auto program = program::build_program(blueprint.architecture, blueprint.placements, blueprint.layout, options);
+  program::expect_sound(program);
+  return program;
+}
+
+program::MemoryPlan make_memory_plan(const Blueprint& blueprint, const program::Program& program, std::int64_t rank) {
+  const auto& settings = blueprint.settings;
+  program::MemoryFacts facts;
+  facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
+                 .master_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.master)),
+                 .same_type = blueprint.numbers.compute == blueprint.numbers.master};
+  facts.slots = slot_policy(settings);
+  facts.optimizer_states = optimizer_states(settings.train.optimizer);
+  facts.sequences = settings.train.micro_batch_size;
+  facts.tokens = facts.sequences * settings.data.max_seq_len;
+  return program::plan_memory(program, blueprint.architecture, blueprint.placements, blueprint.layout, rank, facts);
+}
+
+std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split) {
+  const auto& data = blueprint.settings.data;
+  const bool trains = split == Split::training;
+  const auto& paths = trains ? data.train_path : data.eval_path;
+  if (paths.empty()) return nullptr;
+  data::DatasetOptions options;
+  options.corpus = {.setting = trains ? "data.train_path" : "data.eval_path",
+                    .paths = paths,
+                    .format = data.format,
+                    .text_key = data.text_keys,
+                    .vocabulary = blueprint.architecture.config().vocab_size};
+  options.seq_len = data.max_seq_len;
+  options.documents = data.documents;
+  options.order = trains ? data::Order::shuffled : data::Order::file;
+  options.seed = blueprint.settings.train.seed;
+  return std::make_unique<data::Dataset>(options);
+}
+
+Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world)
+    : blueprint_(std::move(blueprint)), rank_(world->rank()), mesh_(blueprint_.layout, world) {
+  const auto full = blueprint_.global_batch;
+  using program::StepKind;
+  memory_plan_ = make_memory_plan(blueprint_, program(StepKind::train, full), rank_);
+  for (const auto& other : {&program(StepKind::train, 1), &program(StepKind::evaluate, full)})
+    memory_plan_ = program::larger_of(memory_plan_, make_memory_plan(blueprint_, *other, rank_));
+  store_ = std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements,
+                                                  blueprint_.layout, mesh_, rank_,
+                                                  store_options(blueprint_, memory_plan_));
+  fill_masters(blueprint_, *store_);
+  optimizer_ = make_optimizer(blueprint_, *store_);
+  model_ = std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,
+                                             blueprint_.settings.model.router_z_loss_coef, model::ExpertOwners{});
+  executor_ = std::make_unique<executor::Executor>(blueprint_.architecture, *model_, *store_, optimizer_.get(), mesh_,
+                                                   executor_options(blueprint_));
+}
+
+const program::Program& Assembly::program(program::StepKind kind, std::int64_t windows) {
+  const auto micro_steps = kind == program::StepKind::skipped ? 0 : blueprint_.micro_steps(windows);
+  const auto found = programs_.find({kind, micro_steps});
+  if (found != programs_.end()) return found->second;
+  return programs_.emplace(std::pair{kind, micro_steps}, make_program(blueprint_, kind, windows)).first->second;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,131 @@
+// If this failed, programs that read metrics.jsonl would see other numbers than the run had, or no valid JSON.
+#include "train/metrics.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "support/catch.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+namespace tessera::train {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<Json> lines_of(const base::Path& path) {
+  std::vector<Json> lines;
+  const std::string text = base::read_file(path);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    REQUIRE(end != std::string::npos);
+    if (end > at) lines.push_back(base::parse_json_line(text.substr(at, end - at), "metrics.jsonl", 1));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::vector<std::string> keys_of(const std::string& line) {
+  std::vector<std::string> keys;
+  const auto object = nlohmann::ordered_json::parse(line);
+  for (const auto& [key, unused] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+Json written(const StepMetrics& metrics) {
+  const test::TempFolder folder;
+  MetricsFile(folder / "m", ExistingMetrics::replace).write(metrics);
+  return lines_of(folder / "m").at(0);
+}
+
+TEST_CASE("a step's object has the keys of the manual, in their order") {
+  const test::TempFolder folder;
+  StepMetrics metrics;
+  metrics.step = 3;
+  metrics.group_norms = {{"dense", 1.0}, {"ep", 2.0}};
+  MetricsFile(folder / "m", ExistingMetrics::replace).write(metrics);
+  CHECK(keys_of(base::read_file(folder / "m")) ==
+        std::vector<std::string>{"step", "loss", "ce_loss", "aux_loss", "z_loss", "grad_norm", "grad_norm/dense",
+                                 "grad_norm/ep", "lr", "tokens", "tokens_per_s", "step_s"});
+  metrics.outcome = StepOutcome::skipped;
+  CHECK(written(metrics)["skipped"] == true);
+}
+
+TEST_CASE("tokens per second are tokens over time, and 0 without time") {
+  StepMetrics metrics;
+  metrics.tokens = 7;
+  CHECK(written(metrics)["tokens_per_s"] == 0.0);
+  metrics.step_s = 0.5;
+  CHECK(written(metrics)["tokens_per_s"] == 14.0);
+}
+
+TEST_CASE("every finite number comes back with the same bits") {
+  for (const double value :
+       {0.1, 1.0 / 3, -0.0, 3.0, 5e-324, 1.7976931348623157e308, 1e22, 123456789012345678.0, 2.2250738585072014e-308}) {
+    StepMetrics metrics;
+    metrics.loss = value;
+    const Json loss = written(metrics)["loss"];
+    REQUIRE(loss.is_number_float());
+    CHECK(std::bit_cast<std::uint64_t>(loss.get<double>()) == std::bit_cast<std::uint64_t>(value));
+  }
+}
+
+TEST_CASE("numbers that are not finite are null and named beside") {
+  StepMetrics metrics;
+  metrics.loss = std::nan("");
+  metrics.ce_loss = std::numeric_limits<double>::infinity();
+  metrics.aux_loss = -std::numeric_limits<double>::infinity();
+  metrics.group_norms = {{"ep", std::nan("")}};
+  const Json json = written(metrics);
+  CHECK(json["loss"].is_null());
+  CHECK(json["loss/text"] == "nan");
+  CHECK(json["ce_loss/text"] == "inf");
+  CHECK(json["aux_loss/text"] == "-inf");
+  CHECK(json["grad_norm/ep"].is_null());
+  CHECK(json["grad_norm/ep/text"] == "nan");
+  CHECK_FALSE(json.contains("z_loss/text"));
+}
+
+TEST_CASE("evaluations and expert loads are objects of their own") {
+  const test::TempFolder folder;
+  MetricsFile file(folder / "m", ExistingMetrics::replace);
+  file.write(EvaluationMetrics{5, std::log(8.0), 77, 11, 0.25});
+  file.write(ExpertLoad{5, {{1, 2, 3}, {4, 0, 2}}});
+  file.write(ExpertLoad{6, {}});
+  const auto lines = lines_of(folder / "m");
+  CHECK(lines[0]["eval/perplexity"].get<double>() == Approx(8.0).epsilon(1e-15));
+  CHECK(lines[0]["eval/tokens"] == 77);
+  CHECK(lines[0]["eval/windows"] == 11);
+  CHECK(lines[1]["expert_load"] == Json::parse("[[1,2,3],[4,0,2]]"));
+  CHECK(lines[2]["expert_load"] == Json::array());
+}
+
+TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut short") {
+  const test::TempFolder folder;
+  const auto path = folder.write("m", "{\"step\":1}\n{\"step\":2,\"lo");
+  MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{2, {}});
+  CHECK(base::read_file(path) == "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[]}\n");
+  MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{3, {}});
+  CHECK(base::read_file(path) ==
+        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[]}\n{\"step\":3,\"expert_load\":[]}\n");
+  MetricsFile(path, ExistingMetrics::replace).write(ExpertLoad{1, {}});
+  CHECK(base::read_file(path) == "{\"step\":1,\"expert_load\":[]}\n");
+  MetricsFile(folder / "new", ExistingMetrics::keep).write(ExpertLoad{1, {}});
+  CHECK(lines_of(folder / "new").size() == 1);
+}
+
+TEST_CASE("a file that cannot be written is an error with its name") {
+  const test::TempFolder folder;
+  CHECK_THAT(test::error_of([&] { const MetricsFile file(folder / "no/such/m", ExistingMetrics::keep); }),
+             Catch::Matchers::Contains("no/such/m"));
+}
+
+}  // namespace
+}  // namespace tessera::train
