@@ -1,0 +1,58 @@
+#include "executor/executor.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "executor/run.h"
+
+namespace tessera::executor {
+
+namespace {
+
+std::size_t unit_index(const architecture::Architecture& architecture, const std::string& name) {
+  const auto& units = architecture.units();
+  const auto found = std::find_if(units.begin(), units.end(), [&](const plan::Unit& u) { return u.name == name; });
+  base::expect(found != units.end(), "no unit {}", name);
+  return static_cast<std::size_t>(found - units.begin());
+}
+
+model::Weights weights_of(const architecture::Step& step, const architecture::Architecture& architecture,
+                          fsdp::ParameterStore& store) {
+  model::Weights weights{};
+  if (step.unit.empty()) return weights;
+  const auto unit = unit_index(architecture, step.unit);
+  const auto& uses = architecture.units()[unit].uses;
+  for (const auto& u : step.uses) {
+    const auto use = std::find(uses.begin(), uses.end(), u.use);
+    base::expect(use != uses.end(), "unit {} does not hold {}", step.unit, u.use.fqn);
+    weights[static_cast<std::size_t>(u.role)] = &store.weight(unit, static_cast<std::size_t>(use - uses.begin()));
+  }
+  return weights;
+}
+
+}  // namespace
+
+Executor::Executor(const architecture::Architecture& architecture, const model::Qwen3Moe& model,
+                   fsdp::ParameterStore& store, optim::Optimizer* optimizer, const mesh::Mesh& mesh,
+                   ExecutorOptions options)
+    : architecture_(architecture),
+      model_(model),
+      store_(store),
+      optimizer_(optimizer),
+      mesh_(mesh),
+      options_(std::move(options)) {
+  for (const auto& step : architecture.steps()) weights_.push_back(weights_of(step, architecture, store));
+  norm_groups_.emplace_back("dense");
+  for (const auto& p : store.parameters())
+    if (std::find(norm_groups_.begin(), norm_groups_.end(), p.placement.norm_group) == norm_groups_.end())
+      norm_groups_.push_back(p.placement.norm_group);
+}
+
+Executor::~Executor() = default;
+
+StepResult Executor::run(const program::Program& program, StepInputs inputs) {
+  executed_.clear();
+  return Run(*this, program, std::move(inputs)).run();
+}
+
+}  // namespace tessera::executor

@@ -1,0 +1,274 @@
+#include "executor/run.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace tessera::executor {
+
+using architecture::ValueId;
+using architecture::ValueKind;
+using program::Op;
+using program::ResourceKind;
+using program::SumKind;
+
+namespace {
+
+// "Forward layers", "Wait Gather", "Sum": what the timeline adds up under one name.
+std::string kind_of(const program::Program& program, const program::Instruction& i) {
+  std::string kind = i.op == Op::wait ? "Wait " + std::string(name(i.waits_for)) : std::string(name(i.op));
+  if (i.op == Op::forward || i.op == Op::backward || i.op == Op::recompute || i.op == Op::forward_backward) {
+    const auto& chain = program.chains[static_cast<std::size_t>(i.target)].name;
+    kind += " " + chain.substr(0, chain.find_first_of(".["));
+  }
+  return kind;
+}
+
+}  // namespace
+
+Executor::Run::Run(Executor& executor, const program::Program& program, StepInputs inputs)
+    : executor_(executor), program_(program), inputs_(std::move(inputs)) {
+  base::expect(static_cast<std::int32_t>(inputs_.batches.size()) == program.micro_steps ||
+                   program.kind == program::StepKind::skipped,
+               "{} batches for {} micro-steps", inputs_.batches.size(), program.micro_steps);
+  const auto& config = executor.architecture_.config();
+  for (std::int32_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    if (config.is_moe_layer(layer)) moe_layers_.push_back(layer);
+  load_.assign(moe_layers_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(config.num_experts), 0));
+  for (const auto& input : program.inputs) {
+    const auto& batch = inputs_.batches[static_cast<std::size_t>(input.micro)];
+    const auto found = batch.find(input.value);
+    base::expect(found != batch.end(), "the batch has no {}", architecture::name(input.value));
+    tape_.set_value(input, found->second);
+  }
+}
+
+StepResult Executor::Run::run() {
+  for (const auto& i : program_.instructions) {
+    const auto began = base::seconds_now();
+    execute(i);
+    free_after(i);
+    executor_.timeline_.add(kind_of(program_, i), base::seconds_now() - began);
+    executor_.executed_.push_back(program::describe(program_, i));
+    if (ends_early_) break;
+  }
+  return std::move(result_);
+}
+
+void Executor::Run::execute(const Instruction& i) {
+  switch (i.op) {
+    case Op::gather:
+    case Op::exchange:
+    case Op::reduce:
+    case Op::sum: return start(i);
+    case Op::wait: return wait(i);
+    case Op::forward: return forward(i);
+    case Op::backward: return backward(i);
+    case Op::recompute: return recompute(i);
+    case Op::forward_backward: return forward_backward(i);
+    case Op::free: return executor_.store_.free(static_cast<std::size_t>(i.target));
+    case Op::clip: return clip();
+    case Op::update: return update();
+  }
+}
+
+void Executor::Run::start(const Instruction& i) {
+  const auto unit = static_cast<std::size_t>(i.target);
+  if (i.op == Op::gather) return executor_.store_.start_gather(unit);
+  if (i.op == Op::reduce) return executor_.store_.start_reduce(unit);
+  if (i.op == Op::exchange) return;  // of one rank: the identity, at its wait
+  switch (i.sum) {
+    case SumKind::open: start_open(); break;
+    case SumKind::counts: start_counts(i); break;
+    case SumKind::close: start_close(); break;
+    case SumKind::replicas: return start_replicas(i);
+  }
+  const auto add = [&](void* data, std::size_t n, comm::ElementType type, comm::ReduceOperation operation) {
+    handles_[i.ticket].push_back(
+        world()->all_reduce(data, static_cast<std::int64_t>(n), type, operation, nullptr));
+  };
+  using comm::ElementType;
+  using comm::ReduceOperation;
+  if (i.sum == SumKind::open) add(open_.data(), open_.size(), ElementType::float64, ReduceOperation::add);
+  if (i.sum == SumKind::counts) {
+    auto& counts = counts_.at(i.micro);
+    add(counts.data_ptr(), static_cast<std::size_t>(counts.numel()), ElementType::int64, ReduceOperation::add);
+  }
+  if (i.sum == SumKind::close) {
+    add(close_.data(), close_.size(), ElementType::float64, ReduceOperation::add);
+    if (!maxima_.empty()) add(maxima_.data(), maxima_.size(), ElementType::float64, ReduceOperation::max);
+  }
+}
+
+void Executor::Run::wait(const Instruction& i) {
+  const auto unit = static_cast<std::size_t>(i.target);
+  for (auto& handle : handles_[i.ticket]) handle->wait();
+  handles_.erase(i.ticket);
+  if (i.waits_for == Op::gather) return executor_.store_.wait_gather(unit);
+  if (i.waits_for == Op::reduce) return executor_.store_.wait_reduce(unit);
+  if (i.waits_for == Op::exchange) return exchange(i);
+  if (i.sum == SumKind::open) return finish_open();
+  if (i.sum == SumKind::counts) return finish_counts(i);
+  if (i.sum == SumKind::close) return finish_close();
+}
+
+void Executor::Run::free_after(const Instruction& i) {
+  for (const auto& r : i.frees) tape_.drop(r);
+}
+
+const std::shared_ptr<comm::Communicator>& Executor::Run::world() const {
+  return executor_.mesh_.communicator("world");
+}
+
+// ---- chains
+
+model::Values Executor::Run::inputs_of(const Instruction& i, Inputs kind) const {
+  model::Values values;
+  for (const auto& r : i.reads) {
+    if (r.kind != ResourceKind::value) continue;
+    auto value = tape_.value(r);
+    if (kind == Inputs::leaves && architecture::is_differentiable(r.value.kind)) {
+      value = value.detach();
+      value.set_requires_grad(true);
+    }
+    values.emplace(r.value, std::move(value));
+  }
+  return values;
+}
+
+void Executor::Run::run_chain(const program::Chain& chain, model::Values& values) const {
+  for (auto k = chain.first; k <= chain.last; ++k) {
+    const auto& s = step(k);
+    if (s.type == architecture::Step::Type::segment) {
+      executor_.model_.run(s, values, executor_.weights_[static_cast<std::size_t>(k)]);
+      continue;
+    }
+    for (const auto& [from, to] : s.moves) values.insert_or_assign(to, values.at(from));
+  }
+}
+
+model::HeadSums Executor::Run::run_head(const Instruction& i, model::Values& values) const {
+  const auto& chain = chain_of(i);
+  base::expect(chain.first == chain.last, "the head is a chain of its own");
+  const auto index = static_cast<std::size_t>(chain.first);
+  return executor_.model_.run_head(executor_.architecture_.steps()[index], values, executor_.weights_[index],
+                                   facts(i.micro));
+}
+
+Graph Executor::Run::graph_of(const program::Chain& chain, const model::Values& inputs,
+                              const model::Values& values) const {
+  Graph graph;
+  for (const auto& v : chain.reads)
+    if (architecture::is_differentiable(v.kind)) graph.inputs.emplace_back(v, inputs.at(v));
+  for (const auto& v : chain.writes)
+    if (architecture::is_differentiable(v.kind) && values.at(v).requires_grad())
+      graph.outputs.emplace_back(v, values.at(v));
+  return graph;
+}
+
+// Counts the load of experts and remembers the first layer whose output is not finite. In the first forward only.
+void Executor::Run::note_outputs(const program::Chain& chain, const model::Values& values) {
+  for (const auto& [id, value] : values) {
+    if (id.kind != ValueKind::router_count) continue;
+    const auto layer = std::find(moe_layers_.begin(), moe_layers_.end(), id.layer) - moe_layers_.begin();
+    auto& load = load_[static_cast<std::size_t>(layer)];
+    const auto slots = value.sum(0);
+    for (std::size_t e = 0; e < load.size(); ++e) load[e] += slots.data_ptr<std::int64_t>()[e];
+  }
+  if (first_non_finite_ >= 0) return;
+  for (const auto& v : chain.writes) {
+    if (v.kind != ValueKind::hidden && v.kind != ValueKind::residual && v.kind != ValueKind::attention_partial) continue;
+    // The sum is finite unless an element is not; a sum that overflows costs one exact look.
+    if (std::isfinite(values.at(v).sum().item<double>()) || at::isfinite(values.at(v)).all().item<bool>()) continue;
+    first_non_finite_ = std::max(0, step(chain.first).layer);
+  }
+}
+
+void Executor::Run::forward(const Instruction& i) {
+  const auto& chain = chain_of(i);
+  const Resource graph{.kind = ResourceKind::graph, .micro = i.micro, .index = i.target, .value = {}};
+  const bool keeps_graph = std::find(i.writes.begin(), i.writes.end(), graph) != i.writes.end();
+  const at::AutoGradMode mode(keeps_graph);
+  const auto inputs = inputs_of(i, keeps_graph ? Inputs::leaves : Inputs::plain);
+  auto values = inputs;
+  if (step(chain.last).segment == architecture::SegmentKind::head &&
+      step(chain.last).type == architecture::Step::Type::segment) {
+    const auto sums = run_head(i, values);
+    sums_.cross_entropy += sums.cross_entropy;
+    return;
+  }
+  run_chain(chain, values);
+  note_outputs(chain, values);
+  if (keeps_graph) tape_.set_graph(graph, graph_of(chain, inputs, values));
+  for (const auto& r : i.writes)
+    if (r.kind == ResourceKind::value) tape_.set_value(r, values.at(r.value).detach());
+}
+
+void Executor::Run::recompute(const Instruction& i) {
+  const at::AutoGradMode mode(true);
+  const auto& chain = chain_of(i);
+  const auto inputs = inputs_of(i, Inputs::leaves);
+  auto values = inputs;
+  run_chain(chain, values);
+  tape_.set_graph(i.writes.front(), graph_of(chain, inputs, values));
+}
+
+void Executor::Run::take_gradients(const Instruction& i) {
+  for (const auto& r : i.adds)
+    if (r.kind == ResourceKind::weight_gradient) executor_.store_.take_gradient(static_cast<std::size_t>(r.index));
+}
+
+void Executor::Run::add_input_gradients(const Instruction& i, const Graph& graph) {
+  for (const auto& [id, leaf] : graph.inputs)
+    tape_.add_gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = id}, leaf.grad());
+}
+
+void Executor::Run::backward(const Instruction& i) {
+  take_gradients(i);
+  const auto& graph = tape_.graph({.kind = ResourceKind::graph, .micro = i.micro, .index = i.target, .value = {}});
+  std::vector<at::Tensor> outputs, gradients;
+  for (const auto& [id, output] : graph.outputs) {
+    auto gradient = tape_.gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = id});
+    if (!gradient.defined()) continue;
+    outputs.push_back(output);
+    gradients.push_back(std::move(gradient));
+  }
+  if (!outputs.empty()) torch::autograd::backward(outputs, gradients);
+  add_input_gradients(i, graph);
+}
+
+void Executor::Run::forward_backward(const Instruction& i) {
+  const at::AutoGradMode mode(true);
+  take_gradients(i);
+  const auto inputs = inputs_of(i, Inputs::leaves);
+  auto values = inputs;
+  const auto sums = run_head(i, values);
+  sums_.cross_entropy += sums.cross_entropy;
+  sums_.balance += sums.balance;
+  sums_.z += sums.z;
+  const auto& loss = values.at({ValueKind::loss, -1});
+  if (loss.requires_grad()) torch::autograd::backward({loss}, {});
+  add_input_gradients(i, graph_of(chain_of(i), inputs, values));
+}
+
+// With one rank in its group an exchange gives the second value of each move the first.
+void Executor::Run::exchange(const Instruction& i) {
+  for (const auto& [from, to] : step(i.target).moves) {
+    if (i.direction == program::Direction::forward) {
+      tape_.set_value({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = to},
+                      tape_.value({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = from}));
+    } else if (architecture::is_differentiable(from.kind)) {
+      tape_.add_gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = from},
+                         tape_.gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = to}));
+    }
+  }
+}
+
+}  // namespace tessera::executor

@@ -1,0 +1,81 @@
+// One run of one program: an instruction at a time, by nothing but its own lists.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "executor/executor.h"
+
+namespace tessera::executor {
+
+class Executor::Run {
+ public:
+  Run(Executor& executor, const program::Program& program, StepInputs inputs);
+  StepResult run();
+
+ private:
+  using Instruction = program::Instruction;
+  using Resource = program::Resource;
+
+  void execute(const Instruction& i);
+  void start(const Instruction& i);
+  void wait(const Instruction& i);
+  void free_after(const Instruction& i);
+
+  void forward(const Instruction& i);
+  void recompute(const Instruction& i);
+  void backward(const Instruction& i);
+  void forward_backward(const Instruction& i);
+  void exchange(const Instruction& i);
+
+  // Runs the steps of a chain on `values`, which holds its inputs.
+  void run_chain(const program::Chain& chain, model::Values& values) const;
+  model::HeadSums run_head(const Instruction& i, model::Values& values) const;
+  // The inputs of a chain: detached, as leaves that require a gradient where `leaves` says so.
+  enum class Inputs { plain, leaves };
+  [[nodiscard]] model::Values inputs_of(const Instruction& i, Inputs kind) const;
+  [[nodiscard]] Graph graph_of(const program::Chain& chain, const model::Values& inputs,
+                               const model::Values& values) const;
+  void take_gradients(const Instruction& i);
+  void add_input_gradients(const Instruction& i, const Graph& graph);
+  void note_outputs(const program::Chain& chain, const model::Values& values);
+
+  void start_open();
+  void finish_open();
+  void start_counts(const Instruction& i);
+  void finish_counts(const Instruction& i);
+  void start_close();
+  void finish_close();
+  void start_replicas(const Instruction& i);
+  void clip();
+  void update();
+  [[nodiscard]] model::StepFacts facts(std::int32_t micro) const;
+  [[nodiscard]] bool has_norms() const { return program_.kind == program::StepKind::train; }
+
+  [[nodiscard]] const program::Chain& chain_of(const Instruction& i) const {
+    return program_.chains[static_cast<std::size_t>(i.target)];
+  }
+  [[nodiscard]] const architecture::Step& step(std::int32_t index) const {
+    return executor_.architecture_.steps()[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] const std::shared_ptr<comm::Communicator>& world() const;
+
+  Executor& executor_;
+  const program::Program& program_;
+  StepInputs inputs_;
+  Tape tape_;
+  StepResult result_;
+  bool ends_early_ = false;
+  std::map<std::int32_t, std::vector<comm::Handle>> handles_;  // by ticket
+  std::vector<double> open_, close_, maxima_;
+  std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
+  model::HeadSums sums_;
+  std::vector<std::vector<std::int64_t>> load_;  // [MoE layer][expert] on this rank
+  std::vector<std::int32_t> moe_layers_;
+  std::int32_t first_non_finite_ = -1;  // layer; number of layers: the loss
+};
+
+}  // namespace tessera::executor

@@ -1,0 +1,181 @@
+// The sums that frame a step: open, counts, close; and what is decided with them: clip and update.
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "executor/run.h"
+#include "optim/gradient_norm.h"
+
+namespace tessera::executor {
+
+using architecture::ValueKind;
+using program::ResourceKind;
+
+namespace {
+
+// Places in the vector of *open*; tokens of each micro-step follow.
+enum OpenPlace : std::size_t { open_valid, open_sequences, open_stop, open_data_failed, open_tokens };
+// Places in the vector of *close*; then per rank its first non-finite layer + 1 and its first non-finite gradient + 1, the norm
+// parts (unless they are maxima), and the load of experts.
+enum ClosePlace : std::size_t { close_cross_entropy, close_balance, close_z, close_ranks };
+
+std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+}  // namespace
+
+void Executor::Run::start_open() {
+  open_.assign(open_tokens + size_of(program_.micro_steps), 0.0);
+  open_[open_stop] = inputs_.stop_requested ? 1 : 0;
+  open_[open_data_failed] = inputs_.data_failed ? 1 : 0;
+  for (std::size_t m = 0; m < inputs_.batches.size(); ++m) {
+    const auto& batch = inputs_.batches[m];
+    const auto& labels = batch.at({ValueKind::labels, -1});
+    open_[open_valid] += static_cast<double>(labels.ge(0).sum().item<std::int64_t>());
+    open_[open_sequences] += static_cast<double>(batch.at({ValueKind::sequence_starts, -1}).numel() - 1);
+    open_[open_tokens + m] = static_cast<double>(labels.numel());
+  }
+}
+
+void Executor::Run::finish_open() {
+  result_.valid_tokens = std::llround(open_[open_valid]);
+  result_.sequences = std::llround(open_[open_sequences]);
+  for (std::size_t k = open_tokens; k < open_.size(); ++k) result_.tokens += std::llround(open_[k]);
+  if (open_[open_valid] == 0) result_.outcome = Outcome::skipped;
+  if (open_[open_stop] > 0) result_.outcome = Outcome::stopped;
+  if (open_[open_data_failed] > 0) result_.outcome = Outcome::data_failed;
+  ends_early_ = result_.outcome != Outcome::done;
+}
+
+model::StepFacts Executor::Run::facts(std::int32_t micro) const {
+  const auto layers = static_cast<double>(moe_layers_.size());
+  const auto tokens = static_cast<double>(result_.tokens);
+  model::StepFacts facts;
+  facts.loss_scale = 1 / static_cast<double>(result_.valid_tokens);
+  facts.balance_scale = executor_.options_.balance == config::BalanceLoss::sequence
+                            ? 1 / static_cast<double>(result_.sequences)
+                            : 1 / static_cast<double>(program_.micro_steps);
+  facts.routed_tokens = open_[open_tokens + size_of(micro)];
+  facts.z_scale = layers == 0 ? 0 : 1 / (tokens * layers);
+  return facts;
+}
+
+void Executor::Run::start_counts(const Instruction& i) {
+  std::vector<at::Tensor> counts;
+  for (const auto& r : i.reads) counts.push_back(tape_.value(r));
+  counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
+}
+
+void Executor::Run::finish_counts(const Instruction& i) {
+  tape_.set_value(i.writes.front(), counts_.at(i.micro));
+  counts_.erase(i.micro);
+}
+
+void Executor::Run::start_close() {
+  const auto ranks = size_of(world()->size());
+  const auto rank = size_of(world()->rank());
+  close_.assign(close_ranks + 2 * ranks, 0.0);
+  close_[close_cross_entropy] = sums_.cross_entropy;
+  close_[close_balance] = sums_.balance;
+  close_[close_z] = sums_.z;
+  close_[close_ranks + rank] = first_non_finite_ + 1;
+  if (!has_norms()) return;
+  std::vector<optim::GroupedGradient> gradients;
+  const auto& parameters = executor_.store_.parameters();
+  for (const auto& p : parameters) {
+    if (!p.is_primary) continue;
+    const auto& groups = executor_.norm_groups_;
+    const auto group = std::find(groups.begin(), groups.end(), p.placement.norm_group) - groups.begin();
+    gradients.push_back({&p.gradient, static_cast<std::size_t>(group)});
+  }
+  const auto norm_type = executor_.options_.norm_type;
+  auto parts = optim::norm_parts(gradients, executor_.norm_groups_.size(), norm_type);
+  for (const auto part : parts) {
+    if (std::isfinite(part)) continue;
+    for (std::size_t k = parameters.size(); k-- > 0;)
+      if (!std::isfinite(optim::norm_part(parameters[k].gradient, norm_type)))
+        close_[close_ranks + ranks + rank] = static_cast<double>(k) + 1;
+    break;
+  }
+  if (optim::combination_of(norm_type) == optim::Combination::maximum)
+    maxima_ = std::move(parts);
+  else
+    close_.insert(close_.end(), parts.begin(), parts.end());
+  for (const auto& layer : load_) close_.insert(close_.end(), layer.begin(), layer.end());
+}
+
+void Executor::Run::finish_close() {
+  const auto ranks = size_of(world()->size());
+  result_.cross_entropy = close_[close_cross_entropy] / static_cast<double>(result_.valid_tokens);
+  result_.balance_loss = close_[close_balance];
+  result_.z_loss = close_[close_z];
+  const auto& o = executor_.options_;
+  const auto total = result_.cross_entropy + o.balance_coef * result_.balance_loss + o.z_coef * result_.z_loss;
+  const auto layers = executor_.architecture_.config().num_hidden_layers;
+  std::int64_t layer = layers;
+  std::int64_t gradient = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (const auto first = std::llround(close_[close_ranks + r]); first > 0) layer = std::min<std::int64_t>(layer, first - 1);
+    if (gradient == 0) gradient = std::llround(close_[close_ranks + ranks + r]);
+  }
+  auto place = close_ranks + 2 * ranks;
+  if (has_norms()) {
+    const auto groups = executor_.norm_groups_.size();
+    if (maxima_.empty()) {
+      maxima_.assign(close_.begin() + static_cast<std::ptrdiff_t>(place),
+                     close_.begin() + static_cast<std::ptrdiff_t>(place + groups));
+      place += groups;
+    }
+    const auto norms = optim::finish_norms(maxima_, o.norm_type);
+    result_.grad_norm = norms.total;
+    for (std::size_t g = 0; g < groups; ++g) result_.group_norms[executor_.norm_groups_[g]] = norms.groups[g];
+    for (auto& row : load_)
+      for (auto& slots : row) slots = std::llround(close_[place++]);
+    result_.expert_load = load_;
+  }
+  if (std::isfinite(total) && std::isfinite(result_.grad_norm)) return;
+  result_.outcome = Outcome::non_finite;
+  if (layer < layers)
+    result_.non_finite_where = fmt::format("the output of layer {}", layer);
+  else if (!std::isfinite(total))
+    result_.non_finite_where = "the loss";
+  else
+    result_.non_finite_where =
+        gradient > 0 ? "the gradient of " + executor_.store_.parameters()[size_of(gradient - 1)].placement.parameter.fqn
+                     : "the gradient norm";
+}
+
+void Executor::Run::start_replicas(const Instruction& i) {
+  const auto& units = executor_.architecture_.units();
+  for (const auto& use : units[size_of(i.target)].uses) {
+    // A parameter that several units use has one shard gradient: it is summed with the first of them.
+    const auto home = std::find_if(units.begin(), units.end(), [&](const plan::Unit& unit) {
+      return std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& u) { return u.fqn == use.fqn; });
+    });
+    if (home - units.begin() != i.target) continue;
+    auto& p = executor_.store_.parameter(use.fqn);
+    const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
+    const auto type = p.gradient.scalar_type() == at::kDouble ? comm::ElementType::float64 : comm::ElementType::float32;
+    handles_[i.ticket].push_back(group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type,
+                                                   comm::ReduceOperation::add, nullptr));
+  }
+}
+
+void Executor::Run::clip() {
+  result_.clip_factor = result_.outcome == Outcome::non_finite
+                            ? std::numeric_limits<double>::quiet_NaN()
+                            : optim::clip_factor(result_.grad_norm, executor_.options_.max_grad_norm);
+}
+
+void Executor::Run::update() {
+  if (result_.outcome == Outcome::done) {
+    base::expect(executor_.optimizer_ != nullptr, "an update without an optimizer");
+    executor_.optimizer_->step(inputs_.lr, result_.clip_factor);
+  }
+  executor_.store_.zero_gradients();
+}
+
+}  // namespace tessera::executor

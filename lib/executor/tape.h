@@ -1,0 +1,42 @@
+// Values, gradients and graphs of a step, by the names that the program uses for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "architecture/value.h"
+#include "model/qwen3_moe.h"
+#include "program/program.h"
+
+namespace tessera::executor {
+
+// What the backward of a chain starts from and ends at: its differentiable outputs with their graph, its inputs as leaves.
+struct Graph {
+  std::vector<std::pair<architecture::ValueId, at::Tensor>> inputs;
+  std::vector<std::pair<architecture::ValueId, at::Tensor>> outputs;
+};
+
+class Tape {
+ public:
+  void set_value(const program::Resource& name, at::Tensor value);
+  [[nodiscard]] const at::Tensor& value(const program::Resource& name) const;
+  // Adds to the gradient; an undefined tensor adds nothing.
+  void add_gradient(const program::Resource& name, const at::Tensor& gradient);
+  // Undefined if none of its readers contributed.
+  [[nodiscard]] at::Tensor gradient(const program::Resource& name) const;
+  void set_graph(const program::Resource& name, Graph graph);
+  [[nodiscard]] const Graph& graph(const program::Resource& name) const;
+  // Drops a value, gradient or graph; other resources are not the tape's.
+  void drop(const program::Resource& name);
+  void clear();
+  [[nodiscard]] bool empty() const { return values_.empty() && gradients_.empty() && graphs_.empty(); }
+
+ private:
+  std::map<program::Resource, at::Tensor> values_, gradients_;
+  std::map<program::Resource, Graph> graphs_;
+};
+
+}  // namespace tessera::executor

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/log.h"
+#include "comm/launch.h"
+#include "config/command_line.h"
+#include "config/dump.h"
+#include "config/help.h"
+#include "config/manual.h"
+#include "train/run.h"
+
+namespace tessera::train {
+
+namespace {
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+base::LogLevel log_level(config::LogLevel level) {
+  switch (level) {
+    case config::LogLevel::debug: return base::LogLevel::debug;
+    case config::LogLevel::info: return base::LogLevel::info;
+    case config::LogLevel::warning: return base::LogLevel::warning;
+    case config::LogLevel::error: return base::LogLevel::error;
+  }
+  base::expect(false, "no such log level: {}", static_cast<int>(level));
+  return {};
+}
+
+base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {
+  using config::Action;
+  const bool speaks = launch.rank == 0;
+  base::set_log(log_level(command.settings.train.log.level), speaks);
+  for (const auto& notice : command.notices) base::log_warning("{}", notice);
+  switch (command.action) {
+    case Action::help:
+      if (speaks) print(config::help_text());
+      return base::ExitCode::done;
+    case Action::manual:
+      if (speaks) print(config::manual_page());
+      return base::ExitCode::done;
+    case Action::print_settings:
+      if (speaks) print(config::dump_settings(command.settings));
+      return base::ExitCode::done;
+    case Action::dry_run: {
+      const auto asked = command.settings.train.accelerator.world_size;
+      if (speaks) print(dry_run(command.settings, asked > 0 ? asked : launch.ranks, command.rank));
+      return base::ExitCode::done;
+    }
+    case Action::train: return run(command.settings, comm::World(launch));
+  }
+  base::expect(false, "no such action: {}", static_cast<int>(command.action));
+  return {};
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv) {
+  const auto launch = comm::read_launch();
+  base::set_log(base::LogLevel::info, launch.rank == 0);
+  try {
+    return static_cast<int>(act(config::read_command_line(argc, argv), launch));
+  } catch (const base::Error& error) {
+    base::log_error("{}", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    base::log_error("rank {}: {}", launch.rank, error.what());
+    return static_cast<int>(base::ExitCode::rank_failed);
+  }
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,125 @@
+#include "train/run.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "config/dump.h"
+#include "train/assemble.h"
+#include "train/metrics.h"
+#include "train/report.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+namespace tessera::train {
+
+namespace {
+
+// train.threads, else what the user's environment says, else the cores.
+int set_threads(std::int64_t asked) {
+  if (asked > 0)
+    at::set_num_threads(static_cast<int>(asked));
+  else if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    at::set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  return at::get_num_threads();
+}
+
+std::string describe_data(const data::Dataset& dataset) {
+  return fmt::format("{}, {} windows of up to {} tokens", dataset.corpus().description(),
+                     base::format_count(dataset.windows(0)), dataset.seq_len());
+}
+
+std::string describe_model(const architecture::ModelConfig& c) {
+  return fmt::format("Qwen3-MoE, {} layers ({} with experts), hidden {}, {} experts ({} per token), vocabulary {}",
+                     c.num_hidden_layers, c.moe_layers(), c.hidden_size, c.num_experts, c.num_experts_per_tok,
+                     c.vocab_size);
+}
+
+std::string_view precision_name(at::ScalarType compute) {
+  return compute == at::kBFloat16 ? "bfloat16 (masters float32)" : compute == at::kDouble ? "float64" : "float32";
+}
+
+StartPage start_page(const Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
+                     int threads) {
+  const auto& b = assembly.blueprint();
+  const auto& train = b.settings.train;
+  const auto micro_steps = b.micro_steps(b.global_batch);
+  StartPage page;
+  page.model = describe_model(b.architecture.config());
+  page.total_parameters = b.architecture.total_parameters();
+  page.active_parameters = b.architecture.active_parameters();
+  page.data = describe_data(training);
+  if (evaluation != nullptr) page.evaluation = describe_data(*evaluation);
+  page.steps = fmt::format("{} steps of {} sequences in {} micro-steps of up to {}",
+                           total_steps(training, train, b.global_batch), b.global_batch, micro_steps,
+                           train.micro_batch_size * b.data_ranks());
+  page.tokens_per_step = b.global_batch * b.settings.data.max_seq_len;
+  page.optimizer = fmt::format("{}, lr {:g}; {}",
+                               train.optimizer.type == config::OptimizerType::adamw ? "adamw" : "sgd",
+                               train.optimizer.lr, b.decay.describe(train.optimizer.weight_decay));
+  for (const auto& purpose : assembly.memory_plan().purposes)
+    page.memory.emplace_back(purpose.name, static_cast<std::uint64_t>(purpose.bytes));
+  page.device = fmt::format("CPU ({} threads)", threads);
+  page.precision = precision_name(b.numbers.compute);
+  page.ranks = b.layout.world();
+  page.output = train.checkpoint.output_dir;
+  page.notes = b.notes;
+  if (b.architecture.config().moe_layers() > 0)
+    page.notes.push_back(fmt::format("products of experts: {}", ops::name(assembly.model().expert_path())));
+  return page;
+}
+
+std::uint64_t peak_memory() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
+}
+
+EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem::path& output) {
+  EndPage page{.reason = ending.reason,
+               .steps = ending.steps,
+               .skipped_steps = ending.skipped,
+               .tokens = ending.tokens,
+               .seconds = ending.seconds,
+               .peak_memory = peak_memory()};
+  for (const auto& [kind, entry] : assembly.executor().timeline().entries())
+    page.seconds_by_kind.emplace_back(kind, entry.seconds);
+  if (ending.evaluation)
+    page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
+                                       ending.evaluation->perplexity()));
+  page.results.push_back("metrics: " + (output / "metrics.jsonl").string());
+  return page;
+}
+
+}  // namespace
+
+base::ExitCode run(const config::Settings& settings, const comm::World& world) {
+  const StopSignals signals;
+  const int threads = set_threads(settings.train.threads);
+  auto blueprint = make_blueprint(settings, world.size());
+  const auto training = make_dataset(blueprint, Split::training);
+  const auto evaluation = make_dataset(blueprint, Split::evaluation);
+  Assembly assembly(std::move(blueprint), world.communicator());
+
+  const std::filesystem::path output = settings.train.checkpoint.output_dir;
+  base::make_folder(output);
+  base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
+  MetricsFile metrics(output / "metrics.jsonl", ExistingMetrics::replace);
+  Report report(total_steps(*training, settings.train, assembly.blueprint().global_batch), settings.train.log.every,
+                audience_of_log());
+  report.start(start_page(assembly, *training, evaluation.get(), threads));
+  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics, report);
+  const auto ending = trainer.train();
+  metrics.close();
+  report.end(end_page(assembly, ending, output));
+  return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
+}
+
+}  // namespace tessera::train

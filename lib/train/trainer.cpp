@@ -1,0 +1,176 @@
+#include "train/trainer.h"
+
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "data/batch.h"
+#include "data/loader.h"
+#include "data/position.h"
+#include "layout/share.h"
+#include "optim/schedule.h"
+
+namespace tessera::train {
+
+using architecture::ValueKind;
+
+namespace {
+
+at::Tensor offsets(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
+}
+
+model::Values values_of(const data::Batch& batch) {
+  return {{{ValueKind::ids, -1}, batch.ids},
+          {{ValueKind::labels, -1}, batch.labels},
+          {{ValueKind::positions, -1}, batch.positions},
+          {{ValueKind::attention_starts, -1}, offsets(batch.attention_starts)},
+          {{ValueKind::sequence_starts, -1}, offsets(batch.sequence_starts)}};
+}
+
+executor::StepInputs inputs_of(const std::vector<data::Batch>& batches) {
+  executor::StepInputs inputs;
+  for (const auto& batch : batches) inputs.batches.push_back(values_of(batch));
+  return inputs;
+}
+
+data::LoaderOptions loader_options(const Assembly& assembly, std::int64_t end_epoch) {
+  const auto& blueprint = assembly.blueprint();
+  const auto micro = blueprint.settings.train.micro_batch_size;
+  const auto ranks = blueprint.data_ranks();
+  const auto rank = blueprint.layout.position(assembly.rank(), "data");
+  data::LoaderOptions options;
+  options.global_batch = blueprint.global_batch;
+  options.shares = [=](std::int64_t windows) { return layout::sequences_of_rank(windows, micro, ranks, rank); };
+  options.end_epoch = end_epoch;
+  return options;
+}
+
+std::string describe(const data::StepWindows& w) {
+  return fmt::format("epoch {}, windows {} to {}", w.begin.epoch, w.begin.index, w.begin.index + w.count - 1);
+}
+
+}  // namespace
+
+std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
+                         std::int64_t global_batch) {
+  const auto limit = settings.max_steps > 0 ? settings.max_steps : std::numeric_limits<std::int64_t>::max();
+  std::int64_t steps = 0;
+  for (std::int64_t epoch = 0; epoch < settings.num_train_epochs && steps < limit; ++epoch)
+    steps += data::steps_in_epoch(training, epoch, global_batch);
+  return std::min(steps, limit);
+}
+
+Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
+                 const StopSignals& signals, MetricsFile& metrics, Report& report)
+    : assembly_(assembly),
+      training_(training),
+      evaluation_(evaluation),
+      signals_(signals),
+      metrics_(metrics),
+      report_(report),
+      total_steps_(total_steps(training, assembly.blueprint().settings.train, assembly.blueprint().global_batch)) {}
+
+Ending Trainer::train() {
+  const auto& settings = assembly_.blueprint().settings.train;
+  data::Loader loader(training_, loader_options(assembly_, settings.num_train_epochs));
+  const auto began = base::seconds_now();
+  while (ending_.steps < total_steps_) {
+    auto loaded = loader.next();
+    base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, total_steps_);
+    executor::StepResult result;
+    take_step(loaded->windows, inputs_of(loaded->batches), result);
+    if (result.outcome == executor::Outcome::stopped) {
+      ending_.signal = signals_.received();
+      break;
+    }
+    if (settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
+  }
+  if (ending_.signal == 0) evaluate();
+  ending_.seconds = base::seconds_now() - began;
+  ending_.reason = ending_.signal == 0
+                       ? fmt::format("all {} steps are done", total_steps_)
+                       : fmt::format("stopped by {} after step {}", signal_name(ending_.signal), ending_.steps);
+  return ending_;
+}
+
+void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs,
+                        executor::StepResult& result) {
+  const auto& settings = assembly_.blueprint().settings.train;
+  const auto began = base::seconds_now();
+  inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, total_steps_);
+  inputs.stop_requested = signals_.received() != 0;
+  const auto lr = inputs.lr;
+  result = assembly_.executor().run(assembly_.program(program::StepKind::train, windows.count), std::move(inputs));
+  if (result.outcome == executor::Outcome::stopped) return;
+  ++ending_.steps;
+  ending_.tokens += result.tokens;
+  record(windows, result, lr, base::seconds_now() - began);
+  if (result.outcome != executor::Outcome::non_finite) return;
+  const auto what = fmt::format("step {}: {} is not finite ({})", ending_.steps, result.non_finite_where,
+                                describe(windows));
+  if (settings.on_nonfinite == config::OnNonfinite::skip) {
+    base::log_warning("{}; the step is skipped", what);
+    return;
+  }
+  throw base::Error(base::ExitCode::non_finite,
+                    what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
+}
+
+void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr,
+                     double seconds) {
+  const auto& blueprint = assembly_.blueprint();
+  const bool updated = result.outcome == executor::Outcome::done;
+  if (!updated) ++ending_.skipped;
+  if (result.outcome == executor::Outcome::skipped)
+    base::log_warning("step {} is skipped: no token of its batch has a target ({})", ending_.steps, describe(windows));
+  StepMetrics m;
+  m.step = ending_.steps;
+  m.ce_loss = result.cross_entropy;
+  m.aux_loss = result.balance_loss;
+  m.z_loss = result.z_loss;
+  m.loss = m.ce_loss + blueprint.architecture.config().router_aux_loss_coef * m.aux_loss +
+           blueprint.settings.model.router_z_loss_coef * m.z_loss;
+  m.grad_norm = result.grad_norm;
+  m.group_norms.assign(result.group_norms.begin(), result.group_norms.end());
+  m.lr = lr;
+  m.tokens = result.tokens;
+  m.step_s = seconds;
+  m.outcome = updated ? StepOutcome::updated : StepOutcome::skipped;
+  metrics_.write(m);
+  report_.step(m);
+  const auto interval = blueprint.settings.train.moe_load_balance_monitor_interval;
+  if (interval > 0 && m.step % interval == 0 && !result.expert_load.empty())
+    metrics_.write(ExpertLoad{.step = m.step, .slots = result.expert_load});
+}
+
+// Held-out cross entropy over every window, without balance and z-loss.
+void Trainer::evaluate() {
+  if (evaluation_ == nullptr || evaluated_at_ == ending_.steps) return;
+  evaluated_at_ = ending_.steps;
+  const auto began = base::seconds_now();
+  data::Loader loader(*evaluation_, loader_options(assembly_, 1));
+  EvaluationMetrics m{.step = ending_.steps};
+  double sum = 0;
+  std::int64_t valid = 0;
+  while (auto loaded = loader.next()) {
+    const auto& program = assembly_.program(program::StepKind::evaluate, loaded->windows.count);
+    const auto result = assembly_.executor().run(program, inputs_of(loaded->batches));
+    sum += result.cross_entropy * static_cast<double>(result.valid_tokens);
+    valid += result.valid_tokens;
+    m.windows += result.sequences;
+  }
+  m.tokens = valid;
+  m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
+  m.seconds = base::seconds_now() - began;
+  ending_.evaluation = m;
+  metrics_.write(m);
+  report_.evaluation(m);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,58 @@
+// The training loop: takes steps from the data, runs their programs, evaluates, and says what happened.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+#include "train/assemble.h"
+#include "train/metrics.h"
+#include "train/report.h"
+#include "train/signals.h"
+
+namespace tessera::train {
+
+// How a run ended.
+struct Ending {
+  std::string reason;      // "all 200 steps are done", "stopped by SIGTERM after step 57"
+  int signal = 0;          // that stopped it, or 0
+  std::int64_t steps = 0;  // optimizer steps, skipped ones included
+  std::int64_t skipped = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0;
+  std::optional<EvaluationMetrics> evaluation;  // the last one
+};
+
+class Trainer {
+ public:
+  // `evaluation` may be null. All references must outlive the trainer.
+  Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
+          const StopSignals& signals, MetricsFile& metrics, Report& report);
+
+  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or gradient is not
+  // finite: Error(non_finite). Evaluates every eval_steps and at the end. Collective over the world.
+  Ending train();
+
+ private:
+  void take_step(const data::StepWindows& windows, executor::StepInputs inputs, executor::StepResult& result);
+  void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
+  void evaluate();
+
+  Assembly& assembly_;
+  const data::Dataset& training_;
+  const data::Dataset* evaluation_;
+  const StopSignals& signals_;
+  MetricsFile& metrics_;
+  Report& report_;
+  std::int64_t total_steps_ = 0;
+  std::int64_t evaluated_at_ = -1;
+  Ending ending_;
+};
+
+// Optimizer steps of the whole run: the smaller of max_steps and the steps of num_train_epochs.
+[[nodiscard]] std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
+                                       std::int64_t global_batch);
+
+}  // namespace tessera::train
