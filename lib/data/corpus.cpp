@@ -59,7 +59,7 @@ std::string describe(const FileCounts& counts) {
 }
 
 Corpus::Corpus(const CorpusOptions& options) : setting_(options.setting), documents_before_{0}, tokens_before_{0} {
-  base::expect(options.vocabulary >= 1, "a vocabulary of {}", options.vocabulary);
+  base::expect(options.vocabulary >= 1 && options.vocabulary <= INT32_MAX, "a vocabulary of {}", options.vocabulary);
   std::map<DataFormat, int> files;
   for (const Source& source : find_sources(options.paths, options.format, setting_)) {
     ++files[source.format];

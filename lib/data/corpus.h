@@ -17,7 +17,7 @@ struct CorpusOptions {
   std::vector<std::string> paths;           // see find_sources
   config::DataFormat format = config::DataFormat::automatic;
   std::string text_key = "text";
-  std::int64_t vocabulary = 0;  // ids are below it
+  std::int64_t vocabulary = 0;  // ids are below it; fits into 32 bits
 };
 
 // Documents are numbered over all files in order. Thread-safe once constructed.

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-constexpr std::size_t long_document = 1 << 14;  // tokens; shorter ones decode faster than they are found again
+constexpr std::int64_t long_document = 1 << 14;  // tokens; shorter ones decode faster than they are found again
 constexpr std::size_t recent_documents = 4;
 constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding more takes seconds
 
@@ -50,10 +50,10 @@ const Json* find_value(const Json& object, const std::string& key) {
 
 enum class Kind { ids, labels };
 
-std::vector<std::int64_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const Place& place) {
+std::vector<std::int32_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const Place& place) {
   const char* const key = kind == Kind::ids ? "input_ids" : "labels";
   if (!array.is_array()) place.fail("\"{}\" is of type {}, not a list of token ids", key, array.type_name());
-  std::vector<std::int64_t> ids;
+  std::vector<std::int32_t> ids;
   ids.reserve(array.size());
   for (const Json& element : array) {
     if (!element.is_number_integer())
@@ -65,33 +65,19 @@ std::vector<std::int64_t> read_ids(const Json& array, Kind kind, std::int64_t vo
     if (!ignored && (id < 0 || id >= vocabulary))
       place.fail("{}[{}] = {} is outside the vocabulary: ids go from 0 to {}{}", key, ids.size(), element.dump(),
                  vocabulary - 1, kind == Kind::labels ? ", and -100 is no label" : "");
-    ids.push_back(id);
+    ids.push_back(static_cast<std::int32_t>(id));
   }
   return ids;
 }
 
-JsonlDocument decode_ids(const Json& object, const Json& ids, std::int64_t vocabulary, const Place& place) {
-  JsonlDocument document;
-  document.ids = read_ids(ids, Kind::ids, vocabulary, place);
-  const auto labels = object.find("labels");
-  if (labels == object.end()) {
-    document.targets = document.ids;
-    return document;
+JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t vocabulary, const Place& place) {
+  std::vector<std::int32_t> ids = read_ids(list, Kind::ids, vocabulary, place);
+  std::vector<std::int32_t> labels;
+  if (const auto found = object.find("labels"); found != object.end()) {
+    labels = read_ids(*found, Kind::labels, vocabulary, place);
+    if (labels.size() != ids.size()) place.fail("{} labels for {} input_ids", labels.size(), ids.size());
   }
-  document.targets = read_ids(*labels, Kind::labels, vocabulary, place);
-  if (document.targets.size() != document.ids.size())
-    place.fail("{} labels for {} input_ids", document.targets.size(), document.ids.size());
-  return document;
-}
-
-JsonlDocument decode_text(const std::string& text) {
-  JsonlDocument document;
-  if (text.empty()) return document;
-  document.ids.reserve(text.size() + 1);
-  for (const char c : text) document.ids.push_back(static_cast<unsigned char>(c));
-  document.ids.push_back(end_of_document);
-  document.targets = document.ids;
-  return document;
+  return {std::move(ids), std::move(labels)};
 }
 
 [[noreturn]] void fail_missing_key(const Json& object, const std::string& text_key, const Place& place) {
@@ -114,6 +100,20 @@ std::string_view line_at(std::string_view text, std::size_t start, std::size_t& 
 
 }  // namespace
 
+std::int64_t JsonlDocument::tokens() const {
+  return static_cast<std::int64_t>(text_.empty() ? ids_.size() : text_.size() + 1);
+}
+
+std::int64_t JsonlDocument::id(std::int64_t i) const {
+  const auto at = static_cast<std::size_t>(i);
+  if (text_.empty()) return ids_[at];
+  return at == text_.size() ? end_of_document : static_cast<unsigned char>(text_[at]);
+}
+
+std::int64_t JsonlDocument::labelled_tokens() const {
+  return tokens() - std::count(labels_.begin(), labels_.end(), no_label);
+}
+
 JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int line_number, const std::string& text_key,
                            std::int64_t vocabulary) {
   const Place place{file, line_number};
@@ -125,7 +125,7 @@ JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int lin
   if (text == nullptr) fail_missing_key(object, text_key, place);
   if (!text->is_string()) place.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
   require_byte_vocabulary(vocabulary, fmt::format("{}:{}", file, line_number));
-  return decode_text(text->get_ref<const std::string&>());
+  return JsonlDocument(text->get_ref<const std::string&>());
 }
 
 JsonlFile::JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary)
@@ -149,16 +149,14 @@ void JsonlFile::build_index() {
     }
     ++counts_.read;
     const JsonlDocument document = decode_jsonl(line, name_, line_number, text_key_, vocabulary_);
-    if (document.ids.empty()) {
+    if (document.tokens() == 0) {
       ++counts_.empty;
       continue;
     }
     line_starts_.push_back(start);
-    tokens_before_.push_back(tokens_before_.back() + static_cast<std::int64_t>(document.ids.size()));
-    const auto counted = [](std::int64_t target) { return target != no_label; };
-    const auto labelled = std::count_if(document.targets.begin(), document.targets.end(), counted);
-    counts_.labelled += labelled;
-    counts_.targets += labelled - (counted(document.targets.front()) ? 1 : 0);
+    tokens_before_.push_back(tokens_before_.back() + document.tokens());
+    counts_.labelled += document.labelled_tokens();
+    counts_.targets += document.labelled_tokens() - (document.target(0) == no_label ? 0 : 1);
   }
 }
 
@@ -176,9 +174,9 @@ JsonlFile::Decoded JsonlFile::decoded(std::int64_t document) const {
   std::size_t next = 0;
   const std::string_view line = line_at(file_.text(), start, next);
   auto fresh = std::make_shared<JsonlDocument>(decode_jsonl(line, name_, 0, text_key_, vocabulary_));
-  const auto expected = static_cast<std::size_t>(tokens_before(document + 1) - tokens_before(document));
-  base::require(fresh->ids.size() == expected, "{} changed while it was in use: document {} had {} tokens, now {}",
-                name_, document, expected, fresh->ids.size());
+  const std::int64_t expected = tokens_before(document + 1) - tokens_before(document);
+  base::require(fresh->tokens() == expected, "{} changed while it was in use: document {} had {} tokens, now {}", name_,
+                document, expected, fresh->tokens());
   if (expected >= long_document) {
     const std::lock_guard lock(mutex_);
     if (recent_.size() == recent_documents) recent_.erase(recent_.begin());
@@ -190,11 +188,13 @@ JsonlFile::Decoded JsonlFile::decoded(std::int64_t document) const {
 void JsonlFile::read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
                      std::span<std::int64_t> targets) const {
   const Decoded content = decoded(document);
-  base::expect(first >= 0 && static_cast<std::size_t>(first) + ids.size() <= content->ids.size(),
-               "tokens [{}, {}) of {} in document {} of {}", first, first + static_cast<std::int64_t>(ids.size()),
-               content->ids.size(), document, name_);
-  std::copy_n(content->ids.begin() + first, ids.size(), ids.begin());
-  std::copy_n(content->targets.begin() + first, ids.size(), targets.begin());
+  const auto count = static_cast<std::int64_t>(ids.size());
+  base::expect(first >= 0 && first + count <= content->tokens(), "tokens [{}, {}) of {} in document {} of {}", first,
+               first + count, content->tokens(), document, name_);
+  for (std::int64_t i = 0; i < count; ++i) {
+    ids[static_cast<std::size_t>(i)] = content->id(first + i);
+    targets[static_cast<std::size_t>(i)] = content->target(first + i);
+  }
 }
 
 }  // namespace tessera::data

@@ -21,10 +21,25 @@
 
 namespace tessera::data {
 
-// One decoded line.
-struct JsonlDocument {
-  std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> targets;  // as many as ids
+// One decoded line: a text, whose tokens are its bytes and end_of_document, or a list of ids.
+class JsonlDocument {
+ public:
+  explicit JsonlDocument(std::string text) : text_(std::move(text)) {}
+  // `labels`: as many as ids, or none, then each token is its own label.
+  JsonlDocument(std::vector<std::int32_t> ids, std::vector<std::int32_t> labels)
+      : ids_(std::move(ids)), labels_(std::move(labels)) {}
+
+  [[nodiscard]] std::int64_t tokens() const;
+  [[nodiscard]] std::int64_t id(std::int64_t i) const;
+  [[nodiscard]] std::int64_t target(std::int64_t i) const {
+    return labels_.empty() ? id(i) : labels_[static_cast<std::size_t>(i)];
+  }
+  [[nodiscard]] std::int64_t labelled_tokens() const;
+
+ private:
+  std::string text_;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::int32_t> labels_;
 };
 
 // Decodes a line. `text_key` is a key, or a path of keys joined by dots. Error(bad_input) "file:line: reason" for bad

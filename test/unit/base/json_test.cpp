@@ -1,5 +1,7 @@
 // If these fail, a faulty settings or data file is misread, or its error points to the wrong line.
 #include "base/json.h"
+
+#include "base/random.h"
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -129,4 +131,21 @@ TEST_CASE("a file is parsed under its own name") {
   const auto path = folder.write("s.json", "{\n]");
   CHECK_THAT(test::error_of([&] { (void)base::parse_json_file(path, JsonComments::allowed); }),
              StartsWith(path.string() + ":2: "));
+}
+
+TEST_CASE("damaged text gives a value or one printable message with a line") {
+  const std::string good =
+      "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"],\n// note\n\"b\": {\"c\": {}}, \"d\": \"\xC3\xA9\"}";
+  const base::Philox random(6, 0);
+  for (std::uint64_t round = 0; round < 3000; ++round) {
+    std::string bad = good.substr(0, round % 5 == 0 ? random.bits(round) % good.size() : good.size());
+    for (std::uint64_t flip = 0; flip <= round % 3 && !bad.empty(); ++flip)
+      bad[random.bits(100000 + 3 * round + flip) % bad.size()] =
+          static_cast<char>(random.bits(200000 + 3 * round + flip));
+    const std::string error = error_in(bad, JsonComments::allowed);
+    if (error == "no error") continue;
+    REQUIRE_THAT(error, StartsWith("f.json:"));
+    REQUIRE(error.size() < 400);
+    for (const char c : error) REQUIRE((c >= 0x20 && c < 0x7F));
+  }
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/random.h"
 #include "corpus_files.h"
 #include "support/catch.h"
 #include "support/error_of.h"
@@ -130,4 +131,22 @@ TEST_CASE("a multimodal pair is refused") {
   const auto path = test::write_pair<std::uint16_t>(folder, "t", documents, 8);
   folder.write("t.idx", base::read_file(path) + std::string(3, '\0'));
   CHECK_THAT(test::error_of([&] { data::MegatronFile file(path, 96); }), ContainsSubstring("multimodal"));
+}
+
+TEST_CASE("a damaged index is refused, or describes tokens that are there") {
+  const test::TempFolder folder;
+  const auto path = test::write_pair<std::uint16_t>(folder, "t", documents, 8);
+  const std::string good = base::read_file(path);
+  const base::Philox random(5, 0);
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    std::string bad = good;
+    for (std::uint64_t flip = 0; flip <= round % 3; ++flip)
+      bad[random.bits(3 * round + flip) % bad.size()] = static_cast<char>(random.bits(1000000 + 3 * round + flip));
+    folder.write("t.idx", bad);
+    (void)test::error_of([&] {
+      const data::MegatronFile file(path, 1 << 16);
+      for (std::int64_t d = 0; d < file.documents(); ++d) (void)test::ids_of(file, d);
+      REQUIRE(file.tokens_before(file.documents()) <= 18);
+    });
+  }
 }
