@@ -23,14 +23,11 @@ using Files = std::vector<std::unique_ptr<SafetensorsFile>>;
 constexpr const char* embedding_name = "model.embed_tokens.weight";
 constexpr const char* head_name = "lm_head.weight";
 
-std::string text(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * shape[d];
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
   return strides;
 }
 

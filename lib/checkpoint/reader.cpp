@@ -57,8 +57,7 @@ template <class From, class To>
 void copy_rectangle(const std::byte* from, To* to, const Rectangle& r) {
   const std::size_t outer = r.shape.size() - folded_dims(r);
   std::int64_t run = 1;
-  for (std::size_t d = outer; d < r.shape.size(); ++d)
-    run *= r.shape[d];
+  for (std::size_t d = outer; d < r.shape.size(); ++d) run *= r.shape[d];
   Shape at(outer, 0);
   while (true) {
     std::int64_t source = r.from_offset, target = r.to_offset;
@@ -68,8 +67,7 @@ void copy_rectangle(const std::byte* from, To* to, const Rectangle& r) {
     }
     convert<From, To>(from + static_cast<std::size_t>(source) * sizeof(From), to + target, run);
     std::size_t d = outer;
-    while (d > 0 && ++at[d - 1] == r.shape[d - 1])
-      at[--d] = 0;
+    while (d > 0 && ++at[d - 1] == r.shape[d - 1]) at[--d] = 0;
     if (d == 0) return;
   }
 }
@@ -78,29 +76,20 @@ template <class To>
 void copy_from(const StoredPiece& piece, To* to, const Rectangle& r) {
   const std::byte* from = piece.file->bytes(*piece.tensor).data();
   switch (piece.tensor->type) {
-    case ElementType::F32:
-      return copy_rectangle<float>(from, to, r);
-    case ElementType::F64:
-      return copy_rectangle<double>(from, to, r);
-    case ElementType::F16:
-      return copy_rectangle<c10::Half>(from, to, r);
-    case ElementType::BF16:
-      return copy_rectangle<c10::BFloat16>(from, to, r);
-    default:
-      base::expect(false, "type {} passed the check of types", name(piece.tensor->type));
+    case ElementType::F32: return copy_rectangle<float>(from, to, r);
+    case ElementType::F64: return copy_rectangle<double>(from, to, r);
+    case ElementType::F16: return copy_rectangle<c10::Half>(from, to, r);
+    case ElementType::BF16: return copy_rectangle<c10::BFloat16>(from, to, r);
+    default: base::expect(false, "type {} passed the check of types", name(piece.tensor->type));
   }
 }
 
 void copy_piece(const StoredPiece& piece, const at::Tensor& into, const Rectangle& r) {
   switch (into.scalar_type()) {
-    case c10::ScalarType::Float:
-      return copy_from(piece, into.data_ptr<float>(), r);
-    case c10::ScalarType::Double:
-      return copy_from(piece, into.data_ptr<double>(), r);
-    case c10::ScalarType::BFloat16:
-      return copy_from(piece, into.data_ptr<c10::BFloat16>(), r);
-    default:
-      base::expect(false, "cannot read into {}", c10::toString(into.scalar_type()));
+    case c10::ScalarType::Float: return copy_from(piece, into.data_ptr<float>(), r);
+    case c10::ScalarType::Double: return copy_from(piece, into.data_ptr<double>(), r);
+    case c10::ScalarType::BFloat16: return copy_from(piece, into.data_ptr<c10::BFloat16>(), r);
+    default: base::expect(false, "cannot read into {}", c10::toString(into.scalar_type()));
   }
 }
 

@@ -100,8 +100,7 @@ StoredTensor read_entry(const std::string& tensor_name, const Json& entry, const
   base::require(size.has_value(), "{}: its shape has no size in bytes", place);
   base::require(*size == offsets[1] - offsets[0], "{}: shape and dtype need {} bytes, \"data_offsets\" give it {}",
                 place, *size, offsets[1] - offsets[0]);
-  for (const std::uint64_t s : shape)
-    tensor.shape.push_back(static_cast<std::int64_t>(s));
+  for (const std::uint64_t s : shape) tensor.shape.push_back(static_cast<std::int64_t>(s));
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   return tensor;
@@ -132,13 +131,9 @@ void check_ranges(const std::vector<StoredTensor>& tensors, std::uint64_t data_b
 
 }  // namespace
 
-std::string_view name(ElementType type) {
-  return type_rows.at(static_cast<std::size_t>(type)).name;
-}
+std::string_view name(ElementType type) { return type_rows.at(static_cast<std::size_t>(type)).name; }
 
-std::uint64_t bits(ElementType type) {
-  return type_rows.at(static_cast<std::size_t>(type)).bits;
-}
+std::uint64_t bits(ElementType type) { return type_rows.at(static_cast<std::size_t>(type)).bits; }
 
 SafetensorsFile::SafetensorsFile(const base::Path& path) : file_(path) {
   const std::string_view header = header_of(file_);
@@ -156,8 +151,7 @@ SafetensorsFile::SafetensorsFile(const base::Path& path) : file_(path) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   check_ranges(tensors_, data_.size(), place);
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    index_.emplace(tensors_[i].name, i);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
