@@ -97,6 +97,12 @@ Reading checked_integer(const Form& form, std::int64_t x) {
   return value_of(x);
 }
 
+bool is_utf8(const std::string& text) {
+  const Json json(text);
+  return json.dump(-1, ' ', false, Json::error_handler_t::ignore) ==
+         json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Reading checked_text(const Form& form, const std::string& text) {
   if (form.kind == Kind::word) {
     if (std::find(form.words.begin(), form.words.end(), text) != form.words.end()) return value_of(text);
@@ -104,6 +110,7 @@ Reading checked_text(const Form& form, const std::string& text) {
                                base::did_you_mean(text, form.words)));
   }
   if (text.empty()) return problem("= \"\" is empty; leave the setting out, or give a text");
+  if (!is_utf8(text)) return problem("is not UTF-8; give a text or path that is");
   if (text.find('\0') != std::string::npos) return problem("has a zero byte; give a text without it");
   return value_of(text);
 }
@@ -209,8 +216,12 @@ Reading read_word(const Form& form, const std::string& word) {
     case Kind::integer: return read_integer_word(form, word);
     case Kind::number: return read_number_word(form, word);
     case Kind::object: {
-      const Json json = Json::parse(word, nullptr, false);
-      if (json.is_object()) return value_of(JsonText{json.dump()});
+      try {
+        const base::JsonDocument document = base::parse_json(word, "JSON", base::JsonComments::refused);
+        if (document.value().is_object()) return value_of(JsonText{document.value().dump()});
+      } catch (const base::Error& error) {
+        return problem(fmt::format("is not a JSON object ({}); give one, in quotes: '{{\"key\": 1}}'", error.what()));
+      }
       return problem(fmt::format("= {} is not a JSON object; give one, in quotes: '{{\"key\": 1}}'", word));
     }
     default: return checked_text(form, word);

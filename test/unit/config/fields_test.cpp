@@ -2,6 +2,7 @@
 #include "config/fields.h"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -171,6 +172,20 @@ TEST_CASE("value_text shows one setting") {
   CHECK(value_text(settings, "train.optimizer.betas") == "0.9 0.95");
   settings.train.precision = Precision::float64;
   CHECK(value_text(settings, "train.precision") == "float64");
+}
+
+// The fields of VeOmniArguments and of its parts in veomni/arguments/arguments_types.py of the PyPI package veomni
+// 0.1.12.
+TEST_CASE("every setting of VeOmni 0.1.12 is a setting here, or answered with a reason") {
+  std::ifstream names(TESSERA_SOURCE_DIR "/test/unit/config/veomni_0_1_12_names.txt");
+  int count = 0;
+  for (std::string name; std::getline(names, name); ++count) {
+    CAPTURE(name);
+    // model.model_config is the section of config.json's keys.
+    const bool known = find_field(name) != nullptr || find_foreign(name) != nullptr || is_section(name);
+    CHECK(known);
+  }
+  CHECK(count == 164);
 }
 
 TEST_CASE("VeOmni's names are none of ours, and none is listed twice") {
