@@ -1,0 +1,240 @@
+#include "moe/experts.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/grouped_rows.h"
+#include "ops/rows.h"
+#include "ops/swiglu_kernels.h"
+#include "ops/weight_access.h"
+#include "ops/wide_type.h"
+
+namespace tessera::moe {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+// Slots that one expert takes at once: its rows and activations stay in cache.
+constexpr std::int64_t slots_at_once = 512;
+
+// A run of slots: of one expert, or (expert -1) of all of them at once.
+struct Span {
+  std::int64_t expert, first, count;
+  [[nodiscard]] at::Tensor of(const at::Tensor& per_slot) const { return per_slot.narrow(0, first, count); }
+};
+
+std::vector<Span> spans_of(const at::Tensor& counts, ops::GroupedPath path, std::int64_t slots) {
+  std::vector<Span> spans;
+  if (path == ops::GroupedPath::grouped_mm) {
+    if (slots > 0) spans.push_back({-1, 0, slots});
+    return spans;
+  }
+  ops::for_groups(counts, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+    for (std::int64_t done = 0; done < count; done += slots_at_once)
+      spans.push_back({expert, first + done, std::min(slots_at_once, count - done)});
+  });
+  return spans;
+}
+
+// The products of a span, by either path.
+struct Products {
+  const Span& span;
+  const at::Tensor& counts;
+
+  void multiply(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& weight) const {
+    if (span.expert < 0) return ops::grouped_multiply_out(result, rows, counts, weight, ops::GroupedPath::grouped_mm);
+    ops::multiply_out(result, rows, weight.select(0, span.expert));
+  }
+  void multiply_back(const at::Tensor& result, const at::Tensor& d, const at::Tensor& weight, ops::Into into) const {
+    if (span.expert < 0)
+      return ops::grouped_multiply_back_out(result, d, counts, weight, into, ops::GroupedPath::grouped_mm);
+    ops::multiply_back_out(result, d, weight.select(0, span.expert), into);
+  }
+  void add_outer(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows) const {
+    if (span.expert < 0) return ops::add_grouped_outer_products(gradient, d, rows, counts);
+    ops::add_outer_product(gradient.select(0, span.expert), d, rows);
+  }
+};
+
+// activation = silu(gate) * up * weight of the slot
+void activate(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& activation) {
+  const auto n = gate.size(1);
+  ops::with_float_type(gate.scalar_type(), [&]<class T>() {
+    const T *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
+    const auto* w = weight.const_data_ptr<ops::wide_of<T>>();
+    T* a = activation.mutable_data_ptr<T>();
+    at::parallel_for(0, gate.size(0), 32, [&](std::int64_t begin, std::int64_t end) {
+      ops::simd::run([&]() __attribute__((always_inline)) {
+        for (auto r = begin; r < end; ++r) ops::swiglu_row(g + r * n, u + r * n, w[r], a + r * n, n);
+      });
+    });
+  });
+}
+
+struct ActivationGradient {
+  at::Tensor d_gate, d_up, activation, d_weight;  // wide; [slots, I] and [slots]
+};
+
+void activate_back(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& d,
+                   const ActivationGradient& result) {
+  const auto n = gate.size(1);
+  ops::with_float_type(gate.scalar_type(), [&]<class T>() {
+    using Wide = ops::wide_of<T>;
+    const T *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
+    const Wide *w = weight.const_data_ptr<Wide>(), *d_data = d.const_data_ptr<Wide>();
+    Wide *d_g = result.d_gate.mutable_data_ptr<Wide>(), *d_u = result.d_up.mutable_data_ptr<Wide>();
+    Wide *a = result.activation.mutable_data_ptr<Wide>(), *d_w = result.d_weight.mutable_data_ptr<Wide>();
+    at::parallel_for(0, gate.size(0), 32, [&](std::int64_t begin, std::int64_t end) {
+      ops::simd::run([&]() __attribute__((always_inline)) {
+        for (auto r = begin; r < end; ++r) {
+          const auto at = r * n;
+          d_w[r] = ops::swiglu_row_gradient(g + at, u + at, d_data + at, w[r], d_g + at, d_u + at, a + at, n);
+        }
+      });
+    });
+  });
+}
+
+at::Tensor in_slot_order(const at::Tensor& received, const at::Tensor& slot) {
+  return slot.defined() ? at::index_select(received, 0, slot) : received.contiguous();
+}
+
+enum class Keep : std::uint8_t { nothing, for_backward };
+
+struct ForwardResult {
+  at::Tensor rows;      // [rows, hidden]
+  at::Tensor gate, up;  // [slots, I], with Keep::for_backward
+};
+
+std::int64_t longest(const std::vector<Span>& spans) {
+  std::int64_t result = 0;
+  for (const auto& span : spans) result = std::max(result, span.count);
+  return result;
+}
+
+ForwardResult forward_pass(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
+                           const ExpertWeights& weights, ops::GroupedPath path, Keep keep) {
+  const auto &gate = ops::bound_value(*weights.gate), &up = ops::bound_value(*weights.up),
+             &down = ops::bound_value(*weights.down);
+  const auto hidden = rows.size(1), inner = gate.size(1), slots = order.row.numel();
+  const auto spans = spans_of(order.count, path, slots);
+  const auto kept_slots = keep == Keep::for_backward ? slots : longest(spans);
+  const auto wide = rows.options().dtype(ops::wide_type(rows.scalar_type())).requires_grad(false);
+  const auto narrow = wide.dtype(rows.scalar_type());
+  ForwardResult result{at::zeros(rows.sizes(), wide), at::empty({kept_slots, inner}, narrow),
+                       at::empty({kept_slots, inner}, narrow)};
+  const auto in = at::empty({longest(spans), hidden}, narrow), out = at::empty({longest(spans), hidden}, wide),
+             activation = at::empty({longest(spans), inner}, narrow);
+  for (const auto& span : spans) {
+    const Products products{span, order.count};
+    const auto kept_first = keep == Keep::for_backward ? span.first : 0;
+    const auto g = result.gate.narrow(0, kept_first, span.count), u = result.up.narrow(0, kept_first, span.count);
+    auto x = in.narrow(0, 0, span.count);
+    const auto a = activation.narrow(0, 0, span.count), y = out.narrow(0, 0, span.count);
+    at::index_select_out(x, rows, 0, span.of(order.row));
+    products.multiply(g, x, gate);
+    products.multiply(u, x, up);
+    activate(g, u, span.of(weight), a);
+    products.multiply(y, a, down);
+    ops::add_rows(result.rows, span.of(order.row), y);
+  }
+  result.rows = result.rows.to(rows.scalar_type());
+  return result;
+}
+
+struct BackwardInputs {
+  at::Tensor rows, weight, row, count, gate, up, d_result;  // weight in slot order
+};
+
+struct BackwardResult {
+  at::Tensor d_rows;    // wide
+  at::Tensor d_weight;  // in slot order
+};
+
+BackwardResult backward_pass(const BackwardInputs& in, const ExpertWeights& weights, ops::GroupedPath path) {
+  const auto hidden = in.rows.size(1), inner = in.gate.size(1), slots = in.row.numel();
+  const auto spans = spans_of(in.count, path, slots);
+  const auto most = longest(spans);
+  const auto wide = in.rows.options().dtype(ops::wide_type(in.rows.scalar_type())).requires_grad(false);
+  BackwardResult result{at::zeros(in.rows.sizes(), wide), at::empty({slots}, wide)};
+  const auto x_memory = at::empty({most, hidden}, wide.dtype(in.rows.scalar_type())),
+             d_y_memory = at::empty({most, hidden}, wide.dtype(in.d_result.scalar_type())),
+             d_x_memory = at::empty({most, hidden}, wide);
+  const auto inner_memory = at::empty({4, most, inner}, wide);
+  for (const auto& span : spans) {
+    const Products products{span, in.count};
+    const auto slice = [&](std::int64_t i) { return inner_memory.select(0, i).narrow(0, 0, span.count); };
+    auto x = x_memory.narrow(0, 0, span.count), d_y = d_y_memory.narrow(0, 0, span.count);
+    const auto d_x = d_x_memory.narrow(0, 0, span.count), d_a = slice(0);
+    const ActivationGradient d{slice(1), slice(2), slice(3), span.of(result.d_weight)};
+    at::index_select_out(x, in.rows, 0, span.of(in.row));
+    at::index_select_out(d_y, in.d_result, 0, span.of(in.row));
+    products.multiply_back(d_a, d_y, ops::bound_value(*weights.down), ops::Into::overwrite);
+    activate_back(span.of(in.gate), span.of(in.up), span.of(in.weight), d_a, d);
+    products.add_outer(ops::bound_gradient(*weights.down), d_y, d.activation);
+    products.add_outer(ops::bound_gradient(*weights.gate), d.d_gate, x);
+    products.add_outer(ops::bound_gradient(*weights.up), d.d_up, x);
+    products.multiply_back(d_x, d.d_gate, ops::bound_value(*weights.gate), ops::Into::overwrite);
+    products.multiply_back(d_x, d.d_up, ops::bound_value(*weights.up), ops::Into::add);
+    ops::add_rows(result.d_rows, span.of(in.row), d_x);
+  }
+  return result;
+}
+
+struct RunExperts : Function<RunExperts> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& weight,
+                            [[maybe_unused]] const at::Tensor& anchor, const ExpertOrder& order,
+                            const ExpertWeights& weights, ops::GroupedPath path, Keep keep) {
+    const auto ordered = in_slot_order(weight.detach(), order.slot);
+    const auto result = forward_pass(rows.detach(), ordered, order, weights, path, keep);
+    if (keep == Keep::nothing) return result.rows;
+    context->save_for_backward({rows, weight, order.row, order.slot, order.count, result.gate, result.up});
+    context->saved_data["gate"] = ops::as_saved(weights.gate);
+    context->saved_data["up"] = ops::as_saved(weights.up);
+    context->saved_data["down"] = ops::as_saved(weights.down);
+    context->saved_data["path"] = static_cast<std::int64_t>(path);
+    return result.rows;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto &rows = saved[0], &slot = saved[3];
+    auto& data = context->saved_data;
+    const auto weight = [&](const char* name) { return const_cast<device::Weight*>(ops::saved_weight(data[name])); };
+    const auto result = backward_pass({rows.detach(), in_slot_order(saved[1].detach(), slot), saved[2], saved[4],
+                                       saved[5], saved[6], gradients[0].contiguous()},
+                                      {weight("gate"), weight("up"), weight("down")},
+                                      static_cast<ops::GroupedPath>(data["path"].toInt()));
+    auto d_weight = result.d_weight;
+    if (slot.defined()) d_weight = at::empty_like(d_weight).index_copy_(0, slot, result.d_weight);
+    return {result.d_rows.to(rows.scalar_type()), d_weight, {}, {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor run_experts(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
+                       const ExpertWeights& weights, ops::GroupedPath path) {
+  base::expect(weights.gate != nullptr && weights.up != nullptr && weights.down != nullptr,
+               "run_experts: a weight is missing");
+  const auto& gate = weights.gate->value();
+  base::expect(rows.dim() == 2 && gate.dim() == 3 && gate.size(2) == rows.size(1) &&
+                   weights.up->value().sizes() == gate.sizes() && order.count.numel() == gate.size(0) &&
+                   weights.down->value().sizes() == at::IntArrayRef({gate.size(0), gate.size(2), gate.size(1)}),
+               "run_experts: rows [rows, hidden] and experts gate, up [E, I, hidden], down [E, hidden, I] do not fit");
+  base::expect(weight.numel() == order.row.numel() && weight.scalar_type() == ops::wide_type(rows.scalar_type()),
+               "run_experts: not one wide weight for each slot");
+  const auto keep = at::GradMode::is_enabled() ? Keep::for_backward : Keep::nothing;
+  return RunExperts::apply(rows, weight, weights.gate->anchor(), order, weights, path, keep);
+}
+
+}  // namespace tessera::moe

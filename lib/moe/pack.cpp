@@ -1,0 +1,64 @@
+#include "moe/pack.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "moe/identity_rows.h"
+#include "ops/rows.h"
+
+namespace tessera::moe {
+namespace {
+
+// Appends the distinct tokens of slots [first, end) in ascending order to `rows` and writes each slot's place among
+// them.
+std::int64_t add_owner(const std::int64_t* token, std::int64_t first, std::int64_t end, std::int64_t tokens,
+                       std::vector<std::int64_t>& rows, std::int64_t* send_slot) {
+  std::vector<std::int64_t> place(static_cast<std::size_t>(tokens), -1);
+  for (auto s = first; s < end; ++s) place[static_cast<std::size_t>(token[s])] = 0;
+  std::int64_t count = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    if (place[static_cast<std::size_t>(t)] < 0) continue;
+    place[static_cast<std::size_t>(t)] = count++;
+    rows.push_back(t);
+  }
+  for (auto s = first; s < end; ++s) send_slot[s] = place[static_cast<std::size_t>(token[s])];
+  return count;
+}
+
+}  // namespace
+
+SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert) {
+  const auto experts = slots.expert_count.numel();
+  base::expect(!first_expert.empty() && first_expert.front() == 0 && first_expert.back() <= experts &&
+                   std::is_sorted(first_expert.begin(), first_expert.end()),
+               "plan_send: first experts do not ascend from 0 to at most {}", experts);
+  const auto owners = static_cast<std::int64_t>(first_expert.size());
+  SendPlan plan{{}, at::zeros({owners}, at::TensorOptions(at::kLong)), at::empty_like(slots.token)};
+  const auto *count = slots.expert_count.const_data_ptr<std::int64_t>(),
+             *token = slots.token.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> rows;
+  std::int64_t slot = 0;
+  for (std::int64_t owner = 0; owner < owners; ++owner) {
+    const auto o = static_cast<std::size_t>(owner);
+    const auto end_expert = owner + 1 < owners ? first_expert[o + 1] : experts;
+    auto end = slot;
+    for (auto e = first_expert[o]; e < end_expert; ++e) end += count[e];
+    plan.row_count.mutable_data_ptr<std::int64_t>()[owner] =
+        add_owner(token, slot, end, tokens, rows, plan.send_slot.mutable_data_ptr<std::int64_t>());
+    slot = end;
+  }
+  plan.row_token = at::empty({static_cast<std::int64_t>(rows.size())}, slots.token.options());
+  std::copy(rows.begin(), rows.end(), plan.row_token.mutable_data_ptr<std::int64_t>());
+  return plan;
+}
+
+at::Tensor send_rows(const at::Tensor& normed, const at::Tensor& row_token) {
+  if (is_identity(row_token, normed.size(0))) return normed.view(normed.sizes());
+  return ops::take_rows(normed, row_token);
+}
+
+}  // namespace tessera::moe

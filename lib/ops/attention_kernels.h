@@ -1,0 +1,69 @@
+// Row loops of causal attention on plain memory; for simd::run.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "ops/simd.h"
+
+namespace tessera::ops {
+
+template <class Wide>
+TESSERA_INLINE Wide largest(const Wide* values, std::int64_t n) {
+  Wide result = -std::numeric_limits<Wide>::infinity();
+#pragma omp simd reduction(max : result)
+  for (std::int64_t i = 0; i < n; ++i) result = std::max(result, values[i]);
+  return result;
+}
+
+// The state of one query row over the key blocks seen so far: sum_i e^(score_i - maximum), relative to the maximum.
+template <class Wide>
+struct SoftmaxState {
+  Wide maximum = -std::numeric_limits<Wide>::infinity();
+  Wide sum = 0;
+};
+
+// Turns the scores of one row against a key block into e^(scale * score - new maximum), zero from `valid` on, and gives
+// the factor by which what was summed before must be multiplied.
+template <class Wide>
+TESSERA_INLINE Wide extend_softmax(SoftmaxState<Wide>& state, Wide* scores, Wide scale, std::int64_t valid,
+                                   std::int64_t n) {
+  const Wide maximum = std::max(state.maximum, scale * largest(scores, valid));
+  Wide sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < valid; ++i) {
+    const Wide p = simd::exp(scale * scores[i] - maximum);
+    scores[i] = p;
+    sum += p;
+  }
+  std::fill(scores + valid, scores + n, Wide(0));
+  const Wide factor = valid > 0 && state.sum > Wide(0) ? std::exp(state.maximum - maximum) : Wide(1);
+  state = {maximum, state.sum * factor + sum};
+  return factor;
+}
+
+// scores -> probabilities, and d_probability -> gradient of the scores (times scale), zero from `valid` on.
+template <class Wide>
+TESSERA_INLINE void softmax_row_gradient(Wide* scores, Wide* d_probability, Wide scale, Wide logsumexp, Wide delta,
+                                         std::int64_t valid, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < valid; ++i) {
+    const Wide p = simd::exp(scale * scores[i] - logsumexp);
+    scores[i] = p;
+    d_probability[i] = p * (d_probability[i] - delta) * scale;
+  }
+  std::fill(scores + valid, scores + n, Wide(0));
+  std::fill(d_probability + valid, d_probability + n, Wide(0));
+}
+
+template <class Wide>
+TESSERA_INLINE Wide dot(const Wide* a, const Wide* b, std::int64_t n) {
+  Wide result = 0;
+#pragma omp simd reduction(+ : result)
+  for (std::int64_t i = 0; i < n; ++i) result += a[i] * b[i];
+  return result;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,172 @@
+#include "ops/chunked_cross_entropy.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/attention_kernels.h"
+#include "ops/float_types.h"
+#include "ops/product.h"
+#include "ops/weight_access.h"
+#include "ops/wide_type.h"
+
+namespace tessera::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+constexpr std::int64_t ignored = -100;
+constexpr std::int64_t sum_block =
+    2048;  // terms of a softmax that are summed in the wide type before float64 takes over
+
+// Cross entropy of one row of logits; the row becomes e^(logit - maximum), and their sum is given.
+template <class Wide>
+TESSERA_INLINE double row_loss(Wide* logits, std::int64_t label, std::int64_t n, double& sum) {
+  const Wide maximum = largest(logits, n);
+  const double at_label = static_cast<double>(logits[label]);
+  sum = 0;
+  for (std::int64_t first = 0; first < n; first += sum_block) {
+    const auto end = std::min(n, first + sum_block);
+    Wide part = 0;
+#pragma omp simd reduction(+ : part)
+    for (std::int64_t i = first; i < end; ++i) {
+      const Wide e = simd::exp(logits[i] - maximum);
+      logits[i] = e;
+      part += e;
+    }
+    sum += static_cast<double>(part);
+  }
+  return std::log(sum) + static_cast<double>(maximum) - at_label;
+}
+
+// From e^(logit - maximum) and their sum: scale * (softmax - one at the label).
+template <class Wide>
+TESSERA_INLINE void row_gradient(Wide* exponentials, std::int64_t label, std::int64_t n, double sum, double scale) {
+  const auto factor = static_cast<Wide>(scale / sum);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) exponentials[i] *= factor;
+  exponentials[label] -= static_cast<Wide>(scale);
+}
+
+enum class Want : std::uint8_t { loss, gradient };
+
+// Losses of the rows of `logits`, added in row order; with Want::gradient the logits become their gradient.
+template <class Wide>
+double losses(const at::Tensor& logits, const std::int64_t* labels, double scale, Want want) {
+  const auto rows = logits.size(0), n = logits.size(1);
+  auto* data = logits.mutable_data_ptr<Wide>();
+  std::vector<double> loss(static_cast<std::size_t>(rows));
+  at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    simd::run([&]() __attribute__((always_inline)) {
+      for (auto r = begin; r < end; ++r) {
+        double sum = 0;
+        loss[static_cast<std::size_t>(r)] = row_loss(data + r * n, labels[r], n, sum);
+        if (want == Want::gradient) row_gradient(data + r * n, labels[r], n, sum, scale);
+      }
+    });
+  });
+  double total = 0;
+  for (const double value : loss) total += value;
+  return total;
+}
+
+// Tokens with a target. A chunk of them without gaps is a view of the hidden rows, any other a copy.
+struct Targets {
+  std::vector<std::int64_t> tokens, labels;
+};
+
+Targets find_targets(const at::Tensor& labels, std::int64_t vocabulary) {
+  Targets targets;
+  const auto list = labels.contiguous();
+  const auto* data = list.const_data_ptr<std::int64_t>();
+  for (std::int64_t t = 0; t < list.numel(); ++t) {
+    if (data[t] == ignored) continue;
+    base::expect(data[t] >= 0 && data[t] < vocabulary, "label {} is outside the vocabulary of {}", data[t], vocabulary);
+    targets.tokens.push_back(t);
+    targets.labels.push_back(data[t]);
+  }
+  return targets;
+}
+
+struct Result {
+  double sum = 0;
+  at::Tensor d_hidden;  // with Want::gradient
+};
+
+Result run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const device::Weight& head, double scale,
+                  std::int64_t chunk_tokens, Want want) {
+  const auto& matrix = bound_value(head);
+  const auto targets = find_targets(labels, matrix.size(0));
+  const auto count = static_cast<std::int64_t>(targets.tokens.size());
+  const auto wide = hidden.options().dtype(wide_type(hidden.scalar_type())).requires_grad(false);
+  const auto largest_chunk = std::min(chunk_tokens, count);
+  const auto buffer = at::empty({largest_chunk, matrix.size(0)}, wide);
+  Result result;
+  if (want == Want::gradient) result.d_hidden = at::zeros(hidden.sizes(), hidden.options().requires_grad(false));
+  for (std::int64_t first = 0; first < count; first += chunk_tokens) {
+    const auto rows = std::min(chunk_tokens, count - first), token = targets.tokens[static_cast<std::size_t>(first)];
+    const bool no_gaps = targets.tokens[static_cast<std::size_t>(first + rows - 1)] - token == rows - 1;
+    const auto index = at::empty({no_gaps ? 0 : rows}, labels.options());
+    if (!no_gaps) std::copy_n(targets.tokens.data() + first, rows, index.mutable_data_ptr<std::int64_t>());
+    const auto x = no_gaps ? hidden.narrow(0, token, rows) : at::index_select(hidden, 0, index);
+    const auto logits = buffer.narrow(0, 0, rows);
+    multiply_out(logits, x, matrix);
+    result.sum += with_wide_type(logits.scalar_type(), [&]<class Wide>() {
+      return losses<Wide>(logits, targets.labels.data() + first, scale, want);
+    });
+    if (want == Want::loss) continue;
+    add_outer_product(bound_gradient(head), logits, x);
+    const bool in_place = no_gaps && wide.dtype() == hidden.dtype();
+    const auto d = in_place ? result.d_hidden.narrow(0, token, rows) : at::empty({rows, hidden.size(1)}, wide);
+    multiply_back_out(d, logits, matrix, Into::overwrite);
+    if (no_gaps && !in_place) result.d_hidden.narrow(0, token, rows).copy_(d);
+    if (!no_gaps) result.d_hidden.index_copy_(0, index, d.to(hidden.scalar_type()));
+  }
+  return result;
+}
+
+struct ChunkedCrossEntropy : Function<ChunkedCrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
+                            [[maybe_unused]] const at::Tensor& head_anchor, const at::Tensor& labels,
+                            const device::Weight* head, double scale, std::int64_t chunk_tokens, Want want,
+                            double* sum) {
+    const auto result = run_chunks(hidden.detach(), labels, *head, scale, chunk_tokens, want);
+    *sum = result.sum;
+    context->saved_data["d_hidden"] = result.d_hidden;
+    return at::scalar_tensor(scale * result.sum,
+                             hidden.options().dtype(wide_type(hidden.scalar_type())).requires_grad(false));
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    base::expect(gradients[0].item<double>() == 1.0,
+                 "the gradient of the chunked loss was formed for an incoming gradient of 1, not {}",
+                 gradients[0].item<double>());
+    auto d_hidden = context->saved_data["d_hidden"].toTensor();
+    context->saved_data.clear();
+    return {std::move(d_hidden), {}, {}, {}, {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+CrossEntropy chunked_cross_entropy(const at::Tensor& hidden, const at::Tensor& labels, device::Weight& head,
+                                   double scale, std::int64_t chunk_tokens) {
+  base::expect(hidden.dim() == 2 && labels.numel() == hidden.size(0) && hidden.size(1) == head.value().size(1) &&
+                   chunk_tokens > 0,
+               "chunked_cross_entropy: hidden [tokens, H], labels [tokens] and head [V, H] do not fit");
+  CrossEntropy result;
+  const auto want = at::GradMode::is_enabled() ? Want::gradient : Want::loss;
+  result.loss =
+      ChunkedCrossEntropy::apply(hidden, head.anchor(), labels, &head, scale, chunk_tokens, want, &result.sum);
+  return result;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,29 @@
+// The three products of product.h for rows sorted by group, without autograd. counts [groups] int64 on the CPU.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "ops/grouped_product.h"
+#include "ops/product.h"
+
+namespace tessera::ops {
+
+// body(group, first row, rows) for every group that has rows, in order.
+void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
+
+// rows [n, inner], weight [groups, outer, inner] -> result [n, outer], overwritten.
+void grouped_multiply_out(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
+                          const at::Tensor& weight, GroupedPath path);
+
+// d [n, outer] -> result [n, inner], wide.
+void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& counts,
+                               const at::Tensor& weight, Into into, GroupedPath path);
+
+// gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner].
+void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,
+                                const at::Tensor& counts);
+
+}  // namespace tessera::ops

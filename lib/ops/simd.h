@@ -1,0 +1,63 @@
+// Loops over plain memory that use the vector units of the processor they run on, from one compilation.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#define TESSERA_INLINE inline __attribute__((always_inline))
+
+namespace tessera::ops::simd {
+
+#if defined(__x86_64__) && defined(__GNUC__)
+template <class Body>
+__attribute__((target("avx2,fma"))) void run_with_avx2(const Body& body) {
+  body();
+}
+#endif
+
+// Runs body(), which must be a lambda marked __attribute__((always_inline)) that calls only TESSERA_INLINE functions:
+// its loops marked `omp simd` are then compiled for AVX2 too, and those are taken if the processor has it.
+template <class Body>
+void run(const Body& body) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx2) return run_with_avx2(body);
+#endif
+  body();
+}
+
+// e^x for loops marked `omp simd`: below -87.3 zero, above 88.7 infinite; NaN stays. Within 2 units in the last place.
+// (Cephes expf: x = n ln 2 + r, |r| <= ln(2) / 2, a polynomial in r.)
+TESSERA_INLINE float exp(float x) {
+  constexpr float round_to_integer = 12582912.F;  // 1.5 * 2^23
+  const float shifted = x * 1.44269504F + round_to_integer;
+  const float n = shifted - round_to_integer;
+  float r = x - n * 0.693359375F;
+  r = r + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.F;
+  const auto exponent =
+      static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(round_to_integer));
+  const std::int32_t half = exponent >> 1;  // two factors, so that each is a normal number
+  p *= std::bit_cast<float>((half + 127) << 23);
+  p *= std::bit_cast<float>((exponent - half + 127) << 23);
+  // Masks, not branches: the compiler would move the polynomial into a branch, and then not vectorise the loop.
+  const std::int32_t below = -static_cast<std::int32_t>(x < -87.3365447F);
+  const std::int32_t above = -static_cast<std::int32_t>(x > 88.7228317F);
+  return std::bit_cast<float>((std::bit_cast<std::int32_t>(p) & ~(below | above)) | (above & 0x7f800000));
+}
+
+TESSERA_INLINE double exp(double x) { return std::exp(x); }
+
+template <class Wide>
+TESSERA_INLINE Wide sigmoid(Wide x) {
+  return Wide(1) / (Wide(1) + exp(-x));
+}
+
+}  // namespace tessera::ops::simd
