@@ -123,9 +123,6 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
   base::Problems problems;
   const auto sizes = layout::resolve_sizes(settings.train.accelerator, world, problems);
   problems.throw_if_any("the layout");
-  for (const auto& extra : sizes.extra)
-    if (extra.size == 1)
-      notes.push_back(fmt::format("extra parallel {} has size 1: its parameters are ordinary FSDP parameters", extra.name));
   layout::Layout layout(sizes);
 
   const auto plan = read_plan(settings.train.accelerator.parallel_plan, problems);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "data/position.h"
 #include "train/assemble.h"
 #include "train/metrics.h"
 #include "train/report.h"
