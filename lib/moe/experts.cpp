@@ -51,8 +51,8 @@ struct Products {
   const at::Tensor& counts;
 
   void multiply(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& weight) const {
-    if (span.expert < 0) return ops::grouped_multiply_out(result, rows, counts, weight, ops::GroupedPath::grouped_mm);
-    ops::multiply_out(result, rows, weight.select(0, span.expert));
+    if (span.expert < 0) return ops::grouped_product_into(result, rows, counts, weight, ops::GroupedPath::grouped_mm);
+    ops::product_into(result, rows, weight.select(0, span.expert));
   }
   void multiply_back(const at::Tensor& result, const at::Tensor& d, const at::Tensor& weight, ops::Into into) const {
     if (span.expert < 0)

@@ -119,7 +119,7 @@ Result run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const devi
     if (!no_gaps) std::copy_n(targets.tokens.data() + first, rows, index.mutable_data_ptr<std::int64_t>());
     const auto x = no_gaps ? hidden.narrow(0, token, rows) : at::index_select(hidden, 0, index);
     const auto logits = buffer.narrow(0, 0, rows);
-    multiply_out(logits, x, matrix);
+    product_into(logits, x, matrix);
     result.sum += with_wide_type(logits.scalar_type(), [&]<class Wide>() {
       return losses<Wide>(logits, targets.labels.data() + first, scale, want);
     });

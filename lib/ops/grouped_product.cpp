@@ -37,7 +37,7 @@ void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t,
 
 at::Tensor group_ends(const at::Tensor& counts, at::Device device) { return counts.cumsum(0).to(device, at::kInt); }
 
-void grouped_multiply_out(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
+void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
                           const at::Tensor& weight, GroupedPath path) {
   at::Tensor out = result;
   if (path == GroupedPath::grouped_mm) {
@@ -45,7 +45,7 @@ void grouped_multiply_out(const at::Tensor& result, const at::Tensor& rows, cons
     return;
   }
   for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
-    multiply_out(out.narrow(0, first, count), rows.narrow(0, first, count), weight.select(0, group));
+    product_into(out.narrow(0, first, count), rows.narrow(0, first, count), weight.select(0, group));
   });
 }
 
@@ -88,7 +88,7 @@ struct GroupedLinear : Function<GroupedLinear> {
     context->saved_data["weight"] = as_saved(weight);
     context->saved_data["path"] = static_cast<std::int64_t>(path);
     auto result = at::empty({rows.size(0), weight->value().size(1)}, rows.options().requires_grad(false));
-    grouped_multiply_out(result, rows, counts, bound_value(*weight), path);
+    grouped_product_into(result, rows, counts, bound_value(*weight), path);
     return result;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

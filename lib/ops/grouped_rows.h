@@ -15,7 +15,7 @@ namespace tessera::ops {
 void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
 
 // rows [n, inner], weight [groups, outer, inner] -> result [n, outer], overwritten.
-void grouped_multiply_out(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
+void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
                           const at::Tensor& weight, GroupedPath path);
 
 // d [n, outer] -> result [n, inner], wide.

@@ -35,7 +35,7 @@ struct Linear : Function<Linear> {
     for (const auto& [weight, bias] : weights) {
       const auto& matrix = bound_value(*weight);
       auto result = at::empty({input.size(0), matrix.size(0)}, input.options().dtype(result_type));
-      multiply_out(result, input, matrix);
+      product_into(result, input, matrix);
       add_bias(result, bias);
       results.push_back(std::move(result));
       pointers.push_back(as_saved(weight).toInt());

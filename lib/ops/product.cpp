@@ -29,7 +29,7 @@ void for_widened_blocks(const at::Tensor& matrix, Body body) {
 
 }  // namespace
 
-void multiply_out(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& matrix) {
+void product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& matrix) {
   at::Tensor out = result;
   if (!is_narrow(matrix) && !is_narrow(rows) && result.scalar_type() == matrix.scalar_type()) {
     at::mm_out(out, rows, matrix.t());

@@ -9,7 +9,7 @@
 namespace tessera::ops {
 
 // rows [n, inner] * matrix^T -> result [n, outer], overwritten; its type is the rows' or wide.
-void multiply_out(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& matrix);
+void product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& matrix);
 
 // Whether multiply_back_out overwrites its result or adds to it.
 enum class Into : std::uint8_t { overwrite, add };

@@ -105,10 +105,13 @@ void complete(Chain& chain, const std::vector<Step>& steps, const std::vector<pl
   }
 }
 
-// Leaves in `writes` only what later steps read, what the head ends with, and what a recomputation is handed.
+// Leaves in `writes` only what later steps and the sum of counts read, and what a recomputation is handed.
 void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recompute recompute) {
   for (auto& chain : chains) {
-    std::set<ValueId> wanted{{architecture::ValueKind::loss, -1}};
+    std::set<ValueId> wanted;
+    for (const auto& v : chain.writes)
+      if (v.kind == architecture::ValueKind::router_count && a.balance() != config::BalanceLoss::sequence)
+        wanted.insert(v);
     for (auto k = static_cast<std::size_t>(chain.last) + 1; k < a.steps().size(); ++k) {
       const auto& step = a.steps()[k];
       wanted.insert(step.reads.begin(), step.reads.end());

@@ -1,3 +1,4 @@
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -67,6 +68,9 @@ int run_command(int argc, const char* const* argv) {
   } catch (const base::Error& error) {
     base::log_error("{}", error.what());
     return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    base::log_error("rank {}: {}", launch.rank, error.what_without_backtrace());
+    return static_cast<int>(base::ExitCode::rank_failed);
   } catch (const std::exception& error) {
     base::log_error("rank {}: {}", launch.rank, error.what());
     return static_cast<int>(base::ExitCode::rank_failed);
