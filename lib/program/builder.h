@@ -20,7 +20,7 @@ struct BuilderOptions {
   // zero1, ddp: gathered once a step, reduced once (ddp differs by its placements).
   config::FsdpMode mode = config::FsdpMode::fsdp2;
   bool reshard_after_forward = true;  // fsdp2: false keeps a unit gathered from its forward to its backward
-  std::int32_t prefetch_depth = 1;    // units gathered ahead of the one in use
+  std::int32_t prefetch_depth = 1;    // chains whose units are gathered ahead of the one that runs
   Recompute recompute = Recompute::none;
   Fusion fusion = Fusion::neighbours;
 };

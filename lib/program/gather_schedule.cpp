@@ -38,12 +38,15 @@ std::vector<Interval> find_intervals(const Program& program, const BuilderOption
   return intervals;
 }
 
+// Ahead counts places where the step waits for units, so that depth 1 brings all units of the next chain.
 void choose_starts(std::vector<Interval>& intervals, std::int32_t depth) {
+  std::vector<std::size_t> places;
   std::map<std::int32_t, std::size_t> free_from;  // unit -> first instruction after its last stay
-  for (std::size_t k = 0; k < intervals.size(); ++k) {
-    auto& interval = intervals[k];
-    const auto ahead = k - std::min(k, static_cast<std::size_t>(depth));
-    interval.start = std::min(interval.first, std::max(intervals[ahead].first, free_from[interval.unit]));
+  for (auto& interval : intervals) {
+    if (places.empty() || places.back() != interval.first) places.push_back(interval.first);
+    const auto here = places.size() - 1;
+    const auto ahead = here - std::min(here, static_cast<std::size_t>(depth));
+    interval.start = std::min(interval.first, std::max(places[ahead], free_from[interval.unit]));
     free_from[interval.unit] = interval.last + 1;
   }
 }

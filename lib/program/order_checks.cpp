@@ -26,11 +26,11 @@ class Checker {
     for (const auto& [ticket, start] : in_flight_)
       faults_.push_back(fmt::format("{} is never waited for: Wait is missing", describe(program_, *start)));
     const std::set<Resource> results(program_.results.begin(), program_.results.end());
+    for (const auto& r : results)
+      if (!live_.contains(r)) faults_.push_back(fmt::format("the result {} is missing", name(program_, r)));
     for (const auto& r : live_)
       if (!results.contains(r))
         faults_.push_back(fmt::format("{} is never freed: {} is missing", name(program_, r), consumer(r)));
-    for (const auto& r : results)
-      if (!live_.contains(r)) faults_.push_back(fmt::format("the result {} is missing", name(program_, r)));
     return std::move(faults_);
   }
 
@@ -42,7 +42,7 @@ class Checker {
   void check_instruction(const Instruction& i) {
     if (i.op == Op::wait) finish(i);
     for (const auto& r : i.reads)
-      if (!live_.contains(r)) fault(i, fmt::format("{} is {}", name(program_, r), freed_.contains(r) ? "freed already" : "missing"));
+      if (!live_.contains(r)) fault(i, fmt::format("{} is {}", name(program_, r), freed_.contains(r) ? "freed already: what makes it again is missing" : "missing"));
     for (const auto* list : {&i.writes, &i.adds, &i.frees})
       for (const auto& r : *list) check_not_in_use(i, r);
     for (const auto& r : i.writes) {
@@ -84,7 +84,7 @@ class Checker {
       const bool reads_only = std::find(i.adds.begin(), i.adds.end(), r) == i.adds.end() &&
                               std::find(i.writes.begin(), i.writes.end(), r) == i.writes.end() &&
                               std::find(i.frees.begin(), i.frees.end(), r) == i.frees.end();
-      if (!reads_only) fault(i, fmt::format("changes {} while {} reads it", name(program_, r), describe(program_, *start)));
+      if (!reads_only) fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r), describe(program_, *start)));
     }
   }
 
