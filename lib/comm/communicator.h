@@ -1,8 +1,8 @@
 // Collectives among the ranks of one group.
 //
-// Every operation but rank(), size() is collective over the group: every rank calls it, in the same order. Operations that return a
-// Handle only start; their memory must stay untouched until its wait() (the keep-alive is held so long). Memory is spoken of as
-// pointer, type, rows and stride, never as tensors. One suite of tests runs on every backend.
+// Every operation but rank(), size() is collective over the group: every rank calls it, in the same order. Operations
+// that return a Handle only start; their memory must stay untouched until its wait() (the keep-alive is held so long).
+// Memory is spoken of as pointer, type, rows and stride, never as tensors. One suite of tests runs on every backend.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,9 @@ struct GatherBlock {
   std::vector<Strided> pieces;
 };
 
-// A tensor to be reduced: pieces[k] is what this rank contributes to rank k's piece; the sum over ranks, in rank order, of
-// this rank's piece is added to `sum`, which has the shape of pieces[rank()] (bfloat16 pieces are summed in float32).
+// A tensor to be reduced: pieces[k] is what this rank contributes to rank k's piece; the sum over ranks, in rank order,
+// of this rank's piece is added to `sum`, which has the shape of pieces[rank()] (bfloat16 pieces are summed in
+// float32).
 struct ReduceBlock {
   ElementType type{};
   std::vector<Strided> pieces;
@@ -65,7 +66,8 @@ class Communicator {
   // In place, in rank order.
   [[nodiscard]] virtual Handle all_reduce(void* data, std::int64_t elements, ElementType type,
                                           ReduceOperation operation, KeepAlive keep) = 0;
-  // Rows of `row_elements` elements: send_counts[k] rows to rank k from consecutive memory, receive_counts[k] from rank k.
+  // Rows of `row_elements` elements: send_counts[k] rows to rank k from consecutive memory, receive_counts[k] from rank
+  // k.
   [[nodiscard]] virtual Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts,
                                                void* receive, std::span<const std::int64_t> receive_counts,
                                                std::int64_t row_elements, ElementType type, KeepAlive keep) = 0;

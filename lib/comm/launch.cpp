@@ -37,7 +37,8 @@ Launch read_launch(const Environment& environment) {
   for (const auto& a : announcements) {
     const auto ranks = number(environment, a.ranks);
     if (!ranks || *ranks < 1) continue;
-    Launch launch{.launcher = a.launcher, .ranks = *ranks, .announced_by = std::string(a.ranks) + "=" + std::to_string(*ranks)};
+    Launch launch{
+        .launcher = a.launcher, .ranks = *ranks, .announced_by = std::string(a.ranks) + "=" + std::to_string(*ranks)};
     launch.rank = number(environment, a.rank).value_or(0);
     launch.local_ranks = number(environment, a.local_ranks).value_or(1);
     return launch;

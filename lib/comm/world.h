@@ -9,9 +9,10 @@
 
 namespace tessera::comm {
 
-// Starts MPI if a launcher of MPI started this process, and sets the allocator so that large buffers are kept in the process
-// (an mmap and a page fault for every temporary cost 10 to 20 % of a step on a CPU). A plain start and `mpirun -n 1` are the
-// same thing. Throws Error(bad_input) when more than one rank is announced: runs of many ranks are not built yet.
+// Starts MPI if a launcher of MPI started this process, and sets the allocator so that large buffers are kept in the
+// process (an mmap and a page fault for every temporary cost 10 to 20 % of a step on a CPU). A plain start and `mpirun
+// -n 1` are the same thing. Throws Error(bad_input) when more than one rank is announced: runs of many ranks are not
+// built yet.
 class World {
  public:
   explicit World(const Launch& launch);

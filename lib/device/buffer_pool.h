@@ -22,8 +22,8 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // A free slot of exactly `bytes`, its content undefined; null for 0 bytes. Throws std::logic_error naming the purpose when
-  // none is free: the program holds more than its memory plan said.
+  // A free slot of exactly `bytes`, its content undefined; null for 0 bytes. Throws std::logic_error naming the purpose
+  // when none is free: the program holds more than its memory plan said.
   [[nodiscard]] std::byte* take(std::int64_t bytes);
   void give_back(std::byte* slot, std::int64_t bytes);
 

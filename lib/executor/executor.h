@@ -1,4 +1,5 @@
-// Runs programs: the only place where segments, units, sums and the optimizer meet, and it knows no order but the list's.
+// Runs programs: the only place where segments, units, sums and the optimizer meet, and it knows no order but the
+// list's.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ class Executor {
            optim::Optimizer* optimizer, const mesh::Mesh& mesh, ExecutorOptions options);
   ~Executor();
 
-  // Runs the instructions of `program` one after the other. After *open* the ranks may agree to run no more of them (no valid
-  // token, a stop, no data). Collective over the world. Precondition: the program is sound (order_checks.h); a batch per
-  // micro-step.
+  // Runs the instructions of `program` one after the other. After *open* the ranks may agree to run no more of them (no
+  // valid token, a stop, no data). Collective over the world. Precondition: the program is sound (order_checks.h); a
+  // batch per micro-step.
   StepResult run(const program::Program& program, StepInputs inputs);
 
   // The lines of the instructions that the last run executed, as program::describe writes them.

@@ -91,8 +91,7 @@ void Executor::Run::start(const Instruction& i) {
     case SumKind::replicas: return start_replicas(i);
   }
   const auto add = [&](void* data, std::size_t n, comm::ElementType type, comm::ReduceOperation operation) {
-    handles_[i.ticket].push_back(
-        world()->all_reduce(data, static_cast<std::int64_t>(n), type, operation, nullptr));
+    handles_[i.ticket].push_back(world()->all_reduce(data, static_cast<std::int64_t>(n), type, operation, nullptr));
   };
   using comm::ElementType;
   using comm::ReduceOperation;
@@ -184,7 +183,8 @@ void Executor::Run::note_outputs(const program::Chain& chain, const model::Value
   }
   if (first_non_finite_ >= 0) return;
   for (const auto& v : chain.writes) {
-    if (v.kind != ValueKind::hidden && v.kind != ValueKind::residual && v.kind != ValueKind::attention_partial) continue;
+    if (v.kind != ValueKind::hidden && v.kind != ValueKind::residual && v.kind != ValueKind::attention_partial)
+      continue;
     // The sum is finite unless an element is not; a sum that overflows costs one exact look.
     if (std::isfinite(values.at(v).sum().item<double>()) || at::isfinite(values.at(v)).all().item<bool>()) continue;
     first_non_finite_ = std::max(0, step(chain.first).layer);

@@ -19,8 +19,8 @@ namespace {
 
 // Places in the vector of *open*; tokens of each micro-step follow.
 enum OpenPlace : std::size_t { open_valid, open_sequences, open_stop, open_data_failed, open_tokens };
-// Places in the vector of *close*; then per rank its first non-finite layer + 1 and its first non-finite gradient + 1, the norm
-// parts (unless they are maxima), and the load of experts.
+// Places in the vector of *close*; then per rank its first non-finite layer + 1 and its first non-finite gradient + 1,
+// the norm parts (unless they are maxima), and the load of experts.
 enum ClosePlace : std::size_t { close_cross_entropy, close_balance, close_z, close_ranks };
 
 std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -118,7 +118,8 @@ void Executor::Run::finish_close() {
   std::int64_t layer = layers;
   std::int64_t gradient = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (const auto first = std::llround(close_[close_ranks + r]); first > 0) layer = std::min<std::int64_t>(layer, first - 1);
+    if (const auto first = std::llround(close_[close_ranks + r]); first > 0)
+      layer = std::min<std::int64_t>(layer, first - 1);
     if (gradient == 0) gradient = std::llround(close_[close_ranks + ranks + r]);
   }
   auto place = close_ranks + 2 * ranks;
@@ -159,8 +160,8 @@ void Executor::Run::start_replicas(const Instruction& i) {
     auto& p = executor_.store_.parameter(use.fqn);
     const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
     const auto type = p.gradient.scalar_type() == at::kDouble ? comm::ElementType::float64 : comm::ElementType::float32;
-    handles_[i.ticket].push_back(group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type,
-                                                   comm::ReduceOperation::add, nullptr));
+    handles_[i.ticket].push_back(
+        group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type, comm::ReduceOperation::add, nullptr));
   }
 }
 

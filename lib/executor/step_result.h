@@ -19,11 +19,11 @@ struct StepInputs {
 };
 
 enum class Outcome : std::uint8_t {
-  done,        // trained, or evaluated
-  skipped,     // no valid token in the global batch: nothing but *open* ran
-  stopped,     // some rank asked to stop: nothing but *open* ran
-  data_failed, // some rank has no data: nothing but *open* ran
-  non_finite,  // ran, but the loss or the gradient norm is not finite: no update was made
+  done,         // trained, or evaluated
+  skipped,      // no valid token in the global batch: nothing but *open* ran
+  stopped,      // some rank asked to stop: nothing but *open* ran
+  data_failed,  // some rank has no data: nothing but *open* ran
+  non_finite,   // ran, but the loss or the gradient norm is not finite: no update was made
 };
 
 struct StepResult {
@@ -38,7 +38,7 @@ struct StepResult {
   double clip_factor = 1;
   std::map<std::string, double> group_norms;
   std::vector<std::vector<std::int64_t>> expert_load;  // [MoE layer][expert] slots
-  std::string non_finite_where;  // "layer 3", "the loss", "the gradient of model.norm.weight"
+  std::string non_finite_where;                        // "layer 3", "the loss", "the gradient of model.norm.weight"
 };
 
 }  // namespace tessera::executor

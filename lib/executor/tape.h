@@ -13,7 +13,8 @@
 
 namespace tessera::executor {
 
-// What the backward of a chain starts from and ends at: its differentiable outputs with their graph, its inputs as leaves.
+// What the backward of a chain starts from and ends at: its differentiable outputs with their graph, its inputs as
+// leaves.
 struct Graph {
   std::vector<std::pair<architecture::ValueId, at::Tensor>> inputs;
   std::vector<std::pair<architecture::ValueId, at::Tensor>> outputs;

@@ -41,8 +41,7 @@ at::Tensor view_of(const at::Tensor& tensor, const layout::Box& outer, const lay
 
 }  // namespace
 
-comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,
-                           const layout::Box& inner) {
+comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer, const layout::Box& inner) {
   const auto& o = outer.dims;
   const auto& i = inner.dims;
   base::expect(!o.empty() && o.size() == i.size(), "a part of {} dims in {} dims", i.size(), o.size());
@@ -78,12 +77,14 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
                            plan::is_primary_holder(placement, layout, rank)});
   }
   for (const auto& unit : units) {
-    UnitState state{.unit = unit,
-                    .storage = plan::unit_storage(unit, placements, layout, rank, element_sizes(options_.numbers),
-                                                  options_.slots)};
+    UnitState state{
+        .unit = unit,
+        .storage = plan::unit_storage(unit, placements, layout, rank, element_sizes(options_.numbers), options_.slots)};
     for (const auto& use : state.storage.uses)
       state.weights.push_back(
           std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute, options_.numbers.master));
+    for (const auto& use : unit.uses)
+      state.parameters.push_back(static_cast<std::size_t>(&parameter(use.fqn) - parameters_.data()));
     units_.push_back(std::move(state));
     bind_gradients(units_.back(), nullptr);
   }
@@ -114,7 +115,7 @@ void ParameterStore::bind_values(UnitState& state, std::byte* slot) {
     if (!use.value_is_bound)
       state.weights[k]->bind_value(slot != nullptr ? slot + use.value_offset : unbound);
     else
-      state.weights[k]->bind_value(state.is_gathered ? parameter(state.unit.uses[k].fqn).master.data_ptr() : nullptr);
+      state.weights[k]->bind_value(state.is_gathered ? parameters_[state.parameters[k]].master.data_ptr() : nullptr);
   }
 }
 
@@ -122,7 +123,7 @@ void ParameterStore::bind_gradients(UnitState& state, std::byte* slot) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound)
-      state.weights[k]->bind_gradient(parameter(state.unit.uses[k].fqn).gradient.data_ptr());
+      state.weights[k]->bind_gradient(parameters_[state.parameters[k]].gradient.data_ptr());
     else
       state.weights[k]->bind_gradient(slot != nullptr ? slot + use.gradient_offset : nullptr);
   }
@@ -138,7 +139,7 @@ void ParameterStore::start_gather(std::size_t unit) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.value_is_bound) continue;
-    const auto& p = parameter(state.unit.uses[k].fqn);
+    const auto& p = parameters_[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
     auto& weight = *state.weights[k];
     view_of(weight.value(), use.box, p.box).copy_(p.master);
@@ -181,7 +182,7 @@ void ParameterStore::start_reduce(std::size_t unit) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound) continue;
-    auto& p = parameter(state.unit.uses[k].fqn);
+    auto& p = parameters_[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
     const auto sum = strided_part(p.gradient.data_ptr(), p.gradient.element_size(), p.box, p.box);
     blocks[plan::gather_group(p.placement, kind)].push_back(

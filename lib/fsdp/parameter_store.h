@@ -25,8 +25,8 @@ namespace tessera::fsdp {
 struct ShardedParameter {
   plan::Placement placement;
   layout::Box box;
-  at::Tensor master;    // of the box's shape, master type
-  at::Tensor gradient;  // the same; zero between steps
+  at::Tensor master;       // of the box's shape, master type
+  at::Tensor gradient;     // the same; zero between steps
   bool is_primary = true;  // this rank counts the shard in norms
 };
 
@@ -34,13 +34,13 @@ struct StoreOptions {
   device::Numbers numbers;
   plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
   device::Poison poison = device::Poison::off;
-  std::map<std::int64_t, std::int64_t> weight_slots;    // bytes -> count, from the memory plan
+  std::map<std::int64_t, std::int64_t> weight_slots;  // bytes -> count, from the memory plan
   std::map<std::int64_t, std::int64_t> gradient_slots;
 };
 
-// Allocates shards and pools only, never a whole parameter. Masters are undefined until filled by the caller. gather, free and
-// reduce are called by the executor alone, in the order of the program; gathers and reductions are collective over the groups of
-// the unit's parameters.
+// Allocates shards and pools only, never a whole parameter. Masters are undefined until filled by the caller. gather,
+// free and reduce are called by the executor alone, in the order of the program; gathers and reductions are collective
+// over the groups of the unit's parameters.
 class ParameterStore {
  public:
   ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
@@ -53,8 +53,8 @@ class ParameterStore {
   // The weight of use `use` of unit `unit`; its address is stable.
   [[nodiscard]] device::Weight& weight(std::size_t unit, std::size_t use) { return *units_[unit].weights[use]; }
 
-  // Takes a slot, casts this rank's pieces into their place and starts the all-gather of the rest. Where the shard is all
-  // that is needed the weight is bound to it and nothing moves.
+  // Takes a slot, casts this rank's pieces into their place and starts the all-gather of the rest. Where the shard is
+  // all that is needed the weight is bound to it and nothing moves.
   void start_gather(std::size_t unit);
   void wait_gather(std::size_t unit);
   // Unbinds the unit's weights at once and gives the slot back.
@@ -73,6 +73,7 @@ class ParameterStore {
     plan::Unit unit;
     plan::UnitStorage storage;
     std::vector<std::unique_ptr<device::Weight>> weights;
+    std::vector<std::size_t> parameters;  // index of each use's parameter
     std::byte* value_slot = nullptr;
     std::byte* gradient_slot = nullptr;
     bool is_gathered = false;
@@ -94,8 +95,8 @@ class ParameterStore {
   std::vector<UnitState> units_;
 };
 
-// The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer, and they
-// differ in the first two dims at most.
+// The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer,
+// and they differ in the first two dims at most.
 [[nodiscard]] comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,
                                          const layout::Box& inner);
 

@@ -117,14 +117,16 @@ class Builder {
       program_.inputs.push_back(r);
   }
 
-  [[nodiscard]] const Chain& chain(std::int32_t index) const { return program_.chains[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const Chain& chain(std::int32_t index) const {
+    return program_.chains[static_cast<std::size_t>(index)];
+  }
   [[nodiscard]] const Step& step(std::int32_t index) const {
     return architecture_.steps()[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] bool is_head(const Chain& c) const { return step(c.last).segment == SegmentKind::head; }
   [[nodiscard]] bool has_backward(const Chain& c) const {
-    return !c.units.empty() ||
-           std::any_of(c.reads.begin(), c.reads.end(), [](ValueId v) { return architecture::is_differentiable(v.kind); });
+    return !c.units.empty() || std::any_of(c.reads.begin(), c.reads.end(),
+                                           [](ValueId v) { return architecture::is_differentiable(v.kind); });
   }
 
   void emit_forward(const Stage& stage) {
@@ -283,7 +285,8 @@ class Builder {
   }
 
   void add_all_units(std::vector<Resource>& list, ResourceKind kind) const {
-    for (std::size_t u = 0; u < program_.units.size(); ++u) list.push_back(resource(kind, static_cast<std::int32_t>(u)));
+    for (std::size_t u = 0; u < program_.units.size(); ++u)
+      list.push_back(resource(kind, static_cast<std::int32_t>(u)));
   }
 
   [[nodiscard]] std::vector<Resource> results() const {

@@ -18,7 +18,6 @@ using architecture::ValueId;
 
 namespace {
 
-
 // Where rows of `step` go: the extra parallel that cuts the parameters of the segment between the two exchanges.
 std::string owners_of(const Architecture& a, const std::vector<plan::Placement>& placements, const Step& step) {
   const auto kind = step.exchange == ExchangeKind::dispatch || step.exchange == ExchangeKind::combine

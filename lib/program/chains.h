@@ -13,7 +13,8 @@ namespace tessera::program {
 
 enum class Recompute : std::uint8_t { none, full, experts };
 
-// neighbours: an exchange whose group has one rank is the identity inside a chain; none: every exchange is an instruction.
+// neighbours: an exchange whose group has one rank is the identity inside a chain; none: every exchange is an
+// instruction.
 enum class Fusion : std::uint8_t { neighbours, none };
 
 // One stage of the forward pass, in order.
@@ -28,8 +29,8 @@ struct Stages {
   std::vector<Stage> order;
 };
 
-// Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are recomputed, and
-// where the next segment uses another unit that has to be gathered over more than one rank.
+// Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are
+// recomputed, and where the next segment uses another unit that has to be gathered over more than one rank.
 [[nodiscard]] Stages cut_into_stages(const architecture::Architecture& architecture,
                                      const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                      Recompute recompute, Fusion fusion);

@@ -99,8 +99,8 @@ double MemoryPlan::total() const {
 }
 
 MemoryPlan plan_memory(const Program& program, const architecture::Architecture& architecture,
-                       const std::vector<plan::Placement>& placements, const layout::Layout& layout,
-                       std::int64_t rank, const MemoryFacts& facts) {
+                       const std::vector<plan::Placement>& placements, const layout::Layout& layout, std::int64_t rank,
+                       const MemoryFacts& facts) {
   std::vector<plan::UnitStorage> storages;
   for (const auto& unit : architecture.units())
     storages.push_back(plan::unit_storage(unit, placements, layout, rank, facts.sizes, facts.slots));
@@ -125,7 +125,8 @@ MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b) {
   auto larger = a;
   for (std::size_t k = 0; k < a.purposes.size(); ++k)
     larger.purposes[k].bytes = std::max(a.purposes[k].bytes, b.purposes[k].bytes);
-  for (const auto& [bytes, count] : b.weight_slots) larger.weight_slots[bytes] = std::max(larger.weight_slots[bytes], count);
+  for (const auto& [bytes, count] : b.weight_slots)
+    larger.weight_slots[bytes] = std::max(larger.weight_slots[bytes], count);
   for (const auto& [bytes, count] : b.gradient_slots)
     larger.gradient_slots[bytes] = std::max(larger.gradient_slots[bytes], count);
   return larger;

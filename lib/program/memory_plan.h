@@ -36,8 +36,8 @@ struct MemoryPlan {
   [[nodiscard]] double total() const;
 };
 
-// Walks `program`: the largest number of units of each size that are gathered, or have a gradient buffer, at once, and the largest
-// sum of values, gradients and graphs alive.
+// Walks `program`: the largest number of units of each size that are gathered, or have a gradient buffer, at once, and
+// the largest sum of values, gradients and graphs alive.
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const architecture::Architecture& architecture,
                                      const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                      std::int64_t rank, const MemoryFacts& facts);

@@ -42,7 +42,9 @@ class Checker {
   void check_instruction(const Instruction& i) {
     if (i.op == Op::wait) finish(i);
     for (const auto& r : i.reads)
-      if (!live_.contains(r)) fault(i, fmt::format("{} is {}", name(program_, r), freed_.contains(r) ? "freed already: what makes it again is missing" : "missing"));
+      if (!live_.contains(r))
+        fault(i, fmt::format("{} is {}", name(program_, r),
+                             freed_.contains(r) ? "freed already: what makes it again is missing" : "missing"));
     for (const auto* list : {&i.writes, &i.adds, &i.frees})
       for (const auto& r : *list) check_not_in_use(i, r);
     for (const auto& r : i.writes) {
@@ -84,7 +86,9 @@ class Checker {
       const bool reads_only = std::find(i.adds.begin(), i.adds.end(), r) == i.adds.end() &&
                               std::find(i.writes.begin(), i.writes.end(), r) == i.writes.end() &&
                               std::find(i.frees.begin(), i.frees.end(), r) == i.frees.end();
-      if (!reads_only) fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r), describe(program_, *start)));
+      if (!reads_only)
+        fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r),
+                             describe(program_, *start)));
     }
   }
 

@@ -1,4 +1,5 @@
-// Whether a program can run: every read has been provided, nothing is left over, nothing is used while it is on its way.
+// Whether a program can run: every read has been provided, nothing is left over, nothing is used while it is on its
+// way.
 #pragma once
 
 #include <string>

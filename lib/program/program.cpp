@@ -67,10 +67,8 @@ std::string object_of(const Program& p, Op op, const Instruction& i) {
     case Op::backward:
     case Op::recompute:
     case Op::forward_backward: return p.chains.at(target).name;
-    case Op::exchange:
-      return p.exchanges.at(target) + (i.direction == Direction::backward ? " backward" : "");
-    case Op::sum:
-      return name(i.sum) + (i.sum == SumKind::replicas ? " " + p.units.at(target) : "");
+    case Op::exchange: return p.exchanges.at(target) + (i.direction == Direction::backward ? " backward" : "");
+    case Op::sum: return name(i.sum) + (i.sum == SumKind::replicas ? " " + p.units.at(target) : "");
     case Op::wait:
     case Op::clip:
     case Op::update: break;

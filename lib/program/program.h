@@ -1,7 +1,7 @@
 // The step as a list of instructions: what a rank does in one step, computed before training.
 //
-// Every instruction lists the resources that it reads, writes, adds to and frees; order checks, memory plan and executor use these
-// lists and nothing else to know what depends on what.
+// Every instruction lists the resources that it reads, writes, adds to and frees; order checks, memory plan and
+// executor use these lists and nothing else to know what depends on what.
 #pragma once
 
 #include <compare>
@@ -15,13 +15,25 @@
 namespace tessera::program {
 
 enum class Op : std::uint8_t {
-  gather, wait, forward, backward, recompute, forward_backward, free, exchange, reduce, sum, clip, update
+  gather,
+  wait,
+  forward,
+  backward,
+  recompute,
+  forward_backward,
+  free,
+  exchange,
+  reduce,
+  sum,
+  clip,
+  update
 };
 
 enum class Direction : std::uint8_t { forward, backward };
 
 // open: valid tokens, tokens of each micro-step, stop signal, data error. counts: slots per expert of a micro-step.
-// close: norm parts, losses, first non-finite layer. replicas: a unit's shard gradients over the ranks that hold the same shard.
+// close: norm parts, losses, first non-finite layer. replicas: a unit's shard gradients over the ranks that hold the
+// same shard.
 enum class SumKind : std::uint8_t { open, counts, close, replicas };
 
 enum class ResourceKind : std::uint8_t {
@@ -33,24 +45,24 @@ enum class ResourceKind : std::uint8_t {
   shard_gradient,   // a unit's part of the shard gradients
   totals,           // the result of *open* or *close*
   clip_factor,
-  masters,          // a unit's updated master shards
-  losses,           // what the head of a micro-step measured
+  masters,  // a unit's updated master shards
+  losses,   // what the head of a micro-step measured
 };
 
 struct Resource {
   ResourceKind kind{};
-  std::int32_t micro = -1;            // value, gradient, graph, losses
-  std::int32_t index = -1;            // unit, chain, or SumKind
-  architecture::ValueId value{};      // value, gradient
+  std::int32_t micro = -1;        // value, gradient, graph, losses
+  std::int32_t index = -1;        // unit, chain, or SumKind
+  architecture::ValueId value{};  // value, gradient
   friend auto operator<=>(const Resource&, const Resource&) = default;
 };
 
 // Consecutive steps of the architecture that run as one graph: Forward and Backward name a chain.
 struct Chain {
-  std::string name;                // "embed", "layers.3", "project[3]..route[3]", "head"
-  std::int32_t first = 0;          // index of its first step
-  std::int32_t last = 0;           // index of its last step, included
-  std::vector<std::int32_t> units; // units whose weights it uses
+  std::string name;                 // "embed", "layers.3", "project[3]..route[3]", "head"
+  std::int32_t first = 0;           // index of its first step
+  std::int32_t last = 0;            // index of its last step, included
+  std::vector<std::int32_t> units;  // units whose weights it uses
   std::vector<architecture::ValueId> reads, writes;
   // Values of this chain that are written once and handed to every recomputation (slots and counts).
   std::vector<architecture::ValueId> kept;
@@ -72,11 +84,11 @@ enum class StepKind : std::uint8_t { train, evaluate, skipped };
 struct Program {
   StepKind kind = StepKind::train;
   std::int32_t micro_steps = 0;
-  std::vector<std::string> units;                // names, by index
-  std::vector<std::string> exchanges;            // names of architecture steps, by index
+  std::vector<std::string> units;      // names, by index
+  std::vector<std::string> exchanges;  // names of architecture steps, by index
   std::vector<Chain> chains;
-  std::vector<Resource> inputs;                  // live before the first instruction (the batch)
-  std::vector<Resource> results;                 // must be live after the last
+  std::vector<Resource> inputs;   // live before the first instruction (the batch)
+  std::vector<Resource> results;  // must be live after the last
   std::vector<Instruction> instructions;
 };
 

@@ -61,7 +61,8 @@ std::vector<std::string> warnings_of(const architecture::ModelConfig& config) {
   std::vector<std::string> warnings;
   if (config.moe_layers() > 0 && config.num_experts_per_tok == 1 && config.norm_topk_prob)
     warnings.emplace_back(
-        "num_experts_per_tok = 1 with norm_topk_prob = true: every weight is 1, so the cross entropy gives the router no "
+        "num_experts_per_tok = 1 with norm_topk_prob = true: every weight is 1, so the cross entropy gives the router "
+        "no "
         "gradient; only the balance and z-loss train it");
   return warnings;
 }
@@ -101,8 +102,7 @@ void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
     return;
   }
   const checkpoint::HuggingFaceCheckpoint stored(model.model_path, blueprint.architecture.parameters());
-  for (auto& p : store.parameters())
-    checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master);
+  for (auto& p : store.parameters()) checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master);
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Blueprint& blueprint, const fsdp::ParameterStore& store) {
@@ -132,8 +132,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
   auto placements = plan::place(architecture.parameters(), plan, layout, masters, problems);
   problems.throw_if_any("the parallel plan");
   plan::check_owned_stacks(placements, expert_stacks(architecture), problems);
-  auto decay =
-      optim::group_by_decay(architecture.parameters(), settings.train.optimizer.no_decay_params, problems);
+  auto decay = optim::group_by_decay(architecture.parameters(), settings.train.optimizer.no_decay_params, problems);
   problems.throw_if_any("the settings");
 
   Blueprint blueprint{.settings = settings,
@@ -196,9 +195,9 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
   memory_plan_ = make_memory_plan(blueprint_, program(StepKind::train, full), rank_);
   for (const auto& other : {&program(StepKind::train, 1), &program(StepKind::evaluate, full)})
     memory_plan_ = program::larger_of(memory_plan_, make_memory_plan(blueprint_, *other, rank_));
-  store_ = std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements,
-                                                  blueprint_.layout, mesh_, rank_,
-                                                  store_options(blueprint_, memory_plan_));
+  store_ =
+      std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,
+                                             mesh_, rank_, store_options(blueprint_, memory_plan_));
   fill_masters(blueprint_, *store_);
   optimizer_ = make_optimizer(blueprint_, *store_);
   model_ = std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,

@@ -1,5 +1,5 @@
-// The parts of a run, each made from the settings by one function, and held together in the order in which they depend on each
-// other.
+// The parts of a run, each made from the settings by one function, and held together in the order in which they depend
+// on each other.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,8 @@ class Assembly {
  public:
   // Collective over `world`.
   Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world);
+  Assembly(const Assembly&) = delete;  // its parts refer to each other
+  Assembly& operator=(const Assembly&) = delete;
 
   [[nodiscard]] const Blueprint& blueprint() const { return blueprint_; }
   [[nodiscard]] std::int64_t rank() const { return rank_; }

@@ -10,6 +10,7 @@
 #include "config/dump.h"
 #include "config/help.h"
 #include "config/manual.h"
+#include "layout/layout.h"
 #include "train/run.h"
 
 namespace tessera::train {
@@ -58,13 +59,25 @@ base::ExitCode act(const config::CommandLine& command, const comm::Launch& launc
   return {};
 }
 
+// Which groups fit the ranks that there are (--print-settings is not about any number of ranks).
+void check_layout(const config::Settings& settings, config::Action action, std::int64_t ranks,
+                  base::Problems& problems) {
+  const auto& accelerator = settings.train.accelerator;
+  if (action == config::Action::print_settings) return layout::check_extra_parallels(accelerator, problems);
+  const auto asked = accelerator.world_size;
+  static_cast<void>(layout::resolve_sizes(accelerator, asked > 0 ? asked : ranks, problems));
+}
+
 }  // namespace
 
 int run_command(int argc, const char* const* argv) {
   const auto launch = comm::read_launch();
   base::set_log(base::LogLevel::info, launch.rank == 0);
   try {
-    return static_cast<int>(act(config::read_command_line(argc, argv), launch));
+    const auto rules = [&](const config::Settings& settings, config::Action action, base::Problems& problems) {
+      check_layout(settings, action, launch.ranks, problems);
+    };
+    return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
   } catch (const base::Error& error) {
     base::log_error("{}", error.what());
     return static_cast<int>(error.code());

@@ -22,7 +22,8 @@ std::string describe_program(const program::Program& program) {
 std::string describe_memory(const program::MemoryPlan& plan) {
   std::string text;
   for (const auto& purpose : plan.purposes)
-    text += fmt::format("  {:<24} {:>12}\n", purpose.name, base::format_bytes(static_cast<std::uint64_t>(purpose.bytes)));
+    text +=
+        fmt::format("  {:<24} {:>12}\n", purpose.name, base::format_bytes(static_cast<std::uint64_t>(purpose.bytes)));
   text += fmt::format("  {:<24} {:>12}\n", "all", base::format_bytes(static_cast<std::uint64_t>(plan.total())));
   return text;
 }

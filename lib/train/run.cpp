@@ -62,9 +62,9 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
                            total_steps(training, train, b.global_batch), b.global_batch, micro_steps,
                            train.micro_batch_size * b.data_ranks());
   page.tokens_per_step = b.global_batch * b.settings.data.max_seq_len;
-  page.optimizer = fmt::format("{}, lr {:g}; {}",
-                               train.optimizer.type == config::OptimizerType::adamw ? "adamw" : "sgd",
-                               train.optimizer.lr, b.decay.describe(train.optimizer.weight_decay));
+  page.optimizer =
+      fmt::format("{}, lr {:g}; {}", train.optimizer.type == config::OptimizerType::adamw ? "adamw" : "sgd",
+                  train.optimizer.lr, b.decay.describe(train.optimizer.weight_decay));
   for (const auto& purpose : assembly.memory_plan().purposes)
     page.memory.emplace_back(purpose.name, static_cast<std::uint64_t>(purpose.bytes));
   page.device = fmt::format("CPU ({} threads)", threads);

@@ -10,15 +10,15 @@
 
 namespace tessera::train {
 
-// Trains as the settings say. Writes settings.resolved.json and metrics.jsonl into train.checkpoint.output_dir, which is made only once
-// every input has been read and checked. Collective over the world.
+// Trains as the settings say. Writes settings.resolved.json and metrics.jsonl into train.checkpoint.output_dir, which
+// is made only once every input has been read and checked. Collective over the world.
 //   done, interrupted or terminated   returned; the run ended after a whole step
 //   Error(bad_input)                  thrown; nothing was written
 //   Error(non_finite)                 thrown; names step, batch and layer; the metrics of that step are written
 [[nodiscard]] base::ExitCode run(const config::Settings& settings, const comm::World& world);
 
-// What --dry-run prints for `rank` of `world` ranks: settings, groups, parameters, program of one step, memory. Opens the
-// data and takes no memory for parameters.
+// What --dry-run prints for `rank` of `world` ranks: settings, groups, parameters, program of one step, memory. Opens
+// the data and takes no memory for parameters.
 [[nodiscard]] std::string dry_run(const config::Settings& settings, std::int64_t world, std::int64_t rank);
 
 // The whole command: reads the command line, acts, prints an error once, returns the exit code.

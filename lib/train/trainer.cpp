@@ -99,8 +99,7 @@ Ending Trainer::train() {
   return ending_;
 }
 
-void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs,
-                        executor::StepResult& result) {
+void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs, executor::StepResult& result) {
   const auto& settings = assembly_.blueprint().settings.train;
   const auto began = base::seconds_now();
   inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, total_steps_);
@@ -112,8 +111,8 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   ending_.tokens += result.tokens;
   record(windows, result, lr, base::seconds_now() - began);
   if (result.outcome != executor::Outcome::non_finite) return;
-  const auto what = fmt::format("step {}: {} is not finite ({})", ending_.steps, result.non_finite_where,
-                                describe(windows));
+  const auto what =
+      fmt::format("step {}: {} is not finite ({})", ending_.steps, result.non_finite_where, describe(windows));
   if (settings.on_nonfinite == config::OnNonfinite::skip) {
     base::log_warning("{}; the step is skipped", what);
     return;
@@ -122,8 +121,7 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
                     what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
 }
 
-void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr,
-                     double seconds) {
+void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds) {
   const auto& blueprint = assembly_.blueprint();
   const bool updated = result.outcome == executor::Outcome::done;
   if (!updated) ++ending_.skipped;

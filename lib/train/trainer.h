@@ -32,8 +32,8 @@ class Trainer {
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
           const StopSignals& signals, MetricsFile& metrics, Report& report);
 
-  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or gradient is not
-  // finite: Error(non_finite). Evaluates every eval_steps and at the end. Collective over the world.
+  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
+  // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. Collective over the world.
   Ending train();
 
  private:

@@ -22,8 +22,8 @@ struct SmallModel {
                       config::BalanceLoss balance = config::BalanceLoss::pooled, layout::LayoutSizes sizes = {})
       : architecture(config_of(all_experts, tied), balance), layout(std::move(sizes)) {
     base::Problems problems;
-    placements = plan::place(architecture.parameters(), plan::built_in_plan(), layout, plan::MasterSharding::sharded,
-                             problems);
+    placements =
+        plan::place(architecture.parameters(), plan::built_in_plan(), layout, plan::MasterSharding::sharded, problems);
     problems.throw_if_any("placements of the small model");
   }
 
