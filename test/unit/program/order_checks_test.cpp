@@ -122,8 +122,7 @@ TEST_CASE("an unsound program is the programmer's fault and says the first fault
   auto program = model.build({});
   expect_sound(program);
   program.instructions.pop_back();
-  CHECK_THROWS_WITH(expect_sound(program),
-                    Catch::Matchers::Contains("the result updated masters of embed is missing"));
+  CHECK_THROWS_WITH(expect_sound(program), Catch::Matchers::Contains("the result updated masters of embed is missing"));
 }
 
 }  // namespace
