@@ -42,7 +42,9 @@ void project(const SegmentView& s, const architecture::ModelConfig& c, const ops
   const auto products = ops::linear(normed, {{&s.weight(Role::query), s.optional_weight(Role::query_bias)},
                                              {&s.weight(Role::key), s.optional_weight(Role::key_bias)},
                                              {&s.weight(Role::value), s.optional_weight(Role::value_bias)}});
-  const auto heads = [&](const at::Tensor& flat) { return flat.view({flat.size(0), -1, c.head_dim}); };
+  const auto heads = [&](const at::Tensor& flat) {
+    return flat.view({flat.size(0), flat.size(1) / c.head_dim, c.head_dim});
+  };
   const auto norm_and_turn = [&](const at::Tensor& flat, Role gain) {
     return ops::rotate(ops::rms_norm(heads(flat), s.weight(gain), c.rms_norm_eps), tables);
   };
@@ -101,9 +103,9 @@ void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
 void experts(const SegmentView& s, ops::GroupedPath path) {
   const moe::ExpertWeights weights{&s.weight(Role::experts_gate), &s.weight(Role::experts_up),
                                    &s.weight(Role::experts_down)};
-  const std::int64_t local_experts = weights.gate->value().size(0);
-  // One source delivers its counts as it made them, [experts].
-  const at::Tensor expert_count = s[K::source_expert_count].reshape({-1, local_experts});
+  // One source may deliver its counts as it made them, [experts].
+  const at::Tensor& delivered = s[K::source_expert_count];
+  const at::Tensor expert_count = delivered.dim() == 1 ? delivered.unsqueeze(0) : delivered;
   const moe::ExpertOrder order = moe::order_by_expert(s[K::slot], s[K::source_row_count], expert_count);
   s.set(K::expert_rows, moe::run_experts(s[K::rows], s[K::weight], order, weights, path));
 }

@@ -1,0 +1,49 @@
+// A small model with every kind of layer, random weights and a batch of two documents and three sequences, in float64.
+#pragma once
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/tensor.h>
+
+#include "model/initial_values.h"
+#include "support/composed_model.h"
+
+namespace tessera::test {
+
+inline architecture::ModelConfig small_config() {
+  architecture::ModelConfig c;
+  c.vocab_size = 31;
+  c.hidden_size = 15;
+  c.intermediate_size = 17;
+  c.num_hidden_layers = 3;
+  c.num_attention_heads = 6;
+  c.num_key_value_heads = 3;
+  c.head_dim = 4;
+  c.moe_intermediate_size = 11;
+  c.num_experts = 7;
+  c.num_experts_per_tok = 3;
+  c.mlp_only_layers = {1};
+  c.router_aux_loss_coef = 0.1;
+  c.initializer_range = 0.3;
+  return c;
+}
+
+constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
+
+inline void fill_weights(const architecture::Architecture& architecture, const ComposedModel& model) {
+  for (const base::ParameterSpec& parameter : architecture.parameters())
+    model::fill_initial_values(parameter, layout::whole_box(parameter.shape), architecture.config(), 3,
+                               model.parameter(parameter.fqn));
+}
+
+// Sequences [first, first + count) of an endless batch of sequences of 5 tokens.
+inline Batch batch_of(std::int64_t first, std::int64_t count) {
+  constexpr std::int64_t length = 5;
+  const at::Tensor token = at::arange(first * length, (first + count) * length, at::kLong);
+  const at::Tensor ids = at::remainder(token.mul(token).add(token.mul(7)).add(3), 31);
+  const at::Tensor starts = at::arange(0, (count + 1) * length, length, at::kLong);
+  return {ids, at::remainder(ids.mul(5).add(1), 31), at::remainder(token, length), starts, starts};
+}
+
+}  // namespace tessera::test
