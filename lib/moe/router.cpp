@@ -75,7 +75,7 @@ struct SetSum : Function<SetSum> {
 at::Tensor set_of_each_token(const at::Tensor& set_starts, std::int64_t tokens) {
   const auto* start = set_starts.const_data_ptr<std::int64_t>();
   const auto count = set_starts.numel();
-  base::expect(count > 1 && start[0] == 0 && start[count - 1] == tokens && std::is_sorted(start, start + count),
+  base::expect(count > 0 && start[0] == 0 && start[count - 1] == tokens && std::is_sorted(start, start + count),
                "router_statistics: set_starts do not ascend from 0 to {}", tokens);
   auto result = at::empty({tokens}, set_starts.options());
   auto* data = result.mutable_data_ptr<std::int64_t>();
