@@ -252,7 +252,10 @@ class Reader {
         continue;
       refuse(named(fixed.key), *json, fixed.supported[0].is_null() ? "without it" : shown(fixed.supported[0]));
     }
-    find("sliding_window");  // read by HuggingFace only with use_sliding_window
+    // Read by HuggingFace only with use_sliding_window: many files have it, but to ask for it is a mistake.
+    if (const Json* width = find("sliding_window"); width != nullptr && overridden_.contains("sliding_window"))
+      problems_.add("model.sliding_window = {} has no effect: use_sliding_window is false; leave it out",
+                    shown(*width));
     if (const Json* kinds = find("layer_types"))
       if (!kinds->is_array() ||
           std::any_of(kinds->begin(), kinds->end(), [](const Json& k) { return k != "full_attention"; }))

@@ -67,14 +67,15 @@ Words split(int argc, const char* const* argv) {
 
 class Reader {
  public:
-  CommandLine read(const Words& words) {
+  CommandLine read(const Words& words, const FurtherRules& further) {
     for (const std::string& file : words.files) read_file(file);
     Source source;
     for (const Option& option : words.options) read_option(option, source);
     take(source);
     out_.settings = resolve(draft_, problems_);
     if (rank_given_ && out_.action != Action::dry_run) problems_.add("--rank needs --dry-run");
-    validate(out_.settings, out_.action, problems_);
+    const Verdict verdict = validate(out_.settings, out_.action, problems_);
+    if (further && verdict == Verdict::complete) further(out_.settings, out_.action, problems_);
     check_rank();
     problems_.throw_if_any("settings");
     return std::move(out_);
@@ -159,13 +160,13 @@ class Reader {
 
 }  // namespace
 
-CommandLine read_command_line(int argc, const char* const* argv) {
+CommandLine read_command_line(int argc, const char* const* argv, const FurtherRules& further) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--help" || word == "-h") return {.settings = {}, .action = Action::help, .rank = 0, .notices = {}};
     if (word == "--manual") return {.settings = {}, .action = Action::manual, .rank = 0, .notices = {}};
   }
-  return Reader().read(split(argc, argv));
+  return Reader().read(split(argc, argv), further);
 }
 
 }  // namespace tessera::config

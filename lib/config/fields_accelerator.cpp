@@ -6,28 +6,30 @@
 namespace tessera::config {
 namespace {
 
-// -1 fills the world.
-Range size_or_fill() { return count_from(-1); }
-
 bool is_one_or_fill(const Value& value) { return std::get<std::int64_t>(value) <= 1; }
-bool all_ones(const Value& value) {
+bool none_above_one(const Value& value) {
   const auto& sizes = std::get<std::vector<std::int64_t>>(value);
-  return std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size == 1; });
+  return std::none_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 1; });
 }
+
+// Which numbers of ranks fit is the layout's to say, for it knows the world: 0 and -2 are refused there with the sizes
+// that would do.
+Range any_size() { return any_number(); }
 
 const std::string many_ranks = "training with several ranks";
 
 std::vector<Field> axis_rows() {
   return {
-      not_yet(
-          integer("train.accelerator.dp_replicate_size", &AcceleratorSettings::dp_replicate_size, size_or_fill(), "2",
+      not_yet_in_training(
+          integer("train.accelerator.dp_replicate_size", &AcceleratorSettings::dp_replicate_size, any_size(), "2",
                   {"Replicas of the sharded model; -1 fills the world (1 if dp_shard_size does).",
                    "the groups of --dry-run"}),
           many_ranks, is_one_or_fill),
-      not_yet(integer("train.accelerator.dp_shard_size", &AcceleratorSettings::dp_shard_size, size_or_fill(), "2",
-                      {"Ranks over which parameters, gradients and optimizer state are sharded; -1 fills the world.",
-                       "the groups of --dry-run"}),
-              many_ranks, is_one_or_fill),
+      not_yet_in_training(
+          integer("train.accelerator.dp_shard_size", &AcceleratorSettings::dp_shard_size, any_size(), "2",
+                  {"Ranks over which parameters, gradients and optimizer state are sharded; -1 fills the world.",
+                   "the groups of --dry-run"}),
+          many_ranks, is_one_or_fill),
       not_yet(integer("train.accelerator.tp_size", &AcceleratorSettings::tp_size, count_from(1), "2",
                       {"Ranks that split each matrix of the attention.", "the groups of --dry-run"}),
               "tensor parallelism"),
@@ -47,11 +49,11 @@ std::vector<Field> axis_rows() {
 Field ep_size_row() {
   Field field{.path = "train.accelerator.ep_size",
               .group = {},
-              .form = {.kind = Kind::integer, .range = count_from(1)},
+              .form = {.kind = Kind::integer, .range = any_size()},
               .role = Role::spelling,
               .help = "Expert parallelism: adds the name ep with this size to the extra parallel lists.",
               .observe = "extra_parallel_names and _sizes of --print-settings"};
-  field.example = {"1"};
+  field.example = {"2"};
   field.get = [](const Draft& d) -> std::optional<Value> {
     return d.ep_size ? std::optional<Value>(*d.ep_size) : std::nullopt;
   };
@@ -68,7 +70,7 @@ Field ep_outside_row() {
       .help = "Places the ranks of ep_size apart instead of side by side: extra_parallel_placement_innermost false.",
       .observe = "extra_parallel_placement_innermost of --print-settings"};
   field.example = {"true"};
-  field.beside = {"--train.accelerator.ep_size", "1"};
+  field.beside = {"--train.accelerator.ep_size", "2"};
   field.get = [](const Draft& d) -> std::optional<Value> {
     return d.ep_outside ? std::optional<Value>(*d.ep_outside) : std::nullopt;
   };
@@ -78,14 +80,13 @@ Field ep_outside_row() {
 
 std::vector<Field> extra_parallel_rows() {
   return {
-      with(
-          not_yet(
-              list("train.accelerator.extra_parallel_sizes", &AcceleratorSettings::extra_parallel_sizes, Kind::integers,
-                   count_from(1), {"1"},
-                   {"Sizes of the named groups that split dim 0 of the plan's parameters; 1: ordinary FSDP parameters.",
-                    "the groups of --dry-run"}),
-              many_ranks, all_ones),
-          {"--train.accelerator.extra_parallel_names", "ep"}),
+      with(not_yet_in_training(list("train.accelerator.extra_parallel_sizes",
+                                    &AcceleratorSettings::extra_parallel_sizes, Kind::integers, any_size(), {"2"},
+                                    {"Sizes (1 or more) of the named groups that split dim 0 of the plan's parameters; "
+                                     "1: ordinary FSDP parameters.",
+                                     "the groups of --dry-run"}),
+                               many_ranks, none_above_one),
+           {"--train.accelerator.extra_parallel_names", "ep"}),
       with(list("train.accelerator.extra_parallel_names", &AcceleratorSettings::extra_parallel_names, Kind::texts,
                 any_number(), {"emb"},
                 {"Names of those groups, as the plan has them (ep: experts, emb: embedding).",

@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <string_view>
-
 #include "config/fields.h"
 
 namespace tessera::config {
@@ -14,16 +9,19 @@ namespace {
 
 using base::Problems;
 
-void check_not_yet(const Settings& settings, Problems& problems) {
+Verdict check_not_yet(const Settings& settings, Action action, Problems& problems) {
+  Verdict verdict = Verdict::complete;
   Draft draft;
   draft.settings = settings;
   for (const Field& field : fields()) {
-    if (field.not_yet.empty()) continue;
+    if (field.not_yet.empty() || (field.unbuilt == Unbuilt::in_training && action != Action::train)) continue;
     const std::optional<Value> value = field.get(draft);
     if (!value || value == field.default_value() || (field.usable && field.usable(*value))) continue;
-    problems.add("{} = {} needs a part that is not yet built: {}; leave it out", field.path, to_text(*value),
-                 field.not_yet);
+    problems.add("{} = {} needs a part that is not yet built: {}; {}", field.path, to_text(*value), field.not_yet,
+                 field.unbuilt == Unbuilt::in_training ? "--dry-run plans it" : "leave it out");
+    if (field.path.ends_with("_size") || field.path.ends_with("_sizes")) verdict = Verdict::ranks_not_built;
   }
+  return verdict;
 }
 
 void check_presence(const Settings& s, Action action, Problems& problems) {
@@ -98,46 +96,7 @@ void check_optimizer(const OptimizerSettings& o, Problems& problems) {
         "train.optimizer.no_decay_params has no effect with weight_decay = 0; give a weight decay, or leave it out");
 }
 
-bool is_identifier(const std::string& name) {
-  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; };
-  return !name.empty() && letter(static_cast<unsigned char>(name[0])) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return letter(static_cast<unsigned char>(c)) || (c >= '0' && c <= '9'); });
-}
-
-// Names stand beside the dense axes, and beside x_fsdp and x_replicate of each name x, in one space.
-void check_name(const std::vector<std::string>& names, std::size_t index, Problems& problems) {
-  static constexpr std::array<std::string_view, 9> taken{"pp", "dp_replicate", "dp_shard", "ulysses", "cp",
-                                                         "tp", "world",        "dense",    "fsdp"};
-  const std::string& name = names[index];
-  const std::string place = fmt::format("train.accelerator.extra_parallel_names[{}] = {}", index, name);
-  if (!is_identifier(name))
-    problems.add("{} is not a name; use letters, digits and _, not a digit first", place);
-  else if (std::find(taken.begin(), taken.end(), name) != taken.end())
-    problems.add("{} is the name of an axis already; choose another", place);
-  for (std::size_t other = 0; other < names.size(); ++other) {
-    if (other < index && names[other] == name) problems.add("{} stands twice in the list; names differ", place);
-    if (name == names[other] + "_fsdp" || name == names[other] + "_replicate")
-      problems.add("{} is an axis of {} already; choose another", place, names[other]);
-  }
-}
-
 void check_accelerator(const AcceleratorSettings& a, Problems& problems) {
-  const std::size_t names = a.extra_parallel_names.size();
-  if (a.extra_parallel_sizes.size() != names)
-    problems.add(
-        "train.accelerator.extra_parallel_names has {} entries and extra_parallel_sizes {}; give one size for each "
-        "name",
-        names, a.extra_parallel_sizes.size());
-  if (!a.extra_parallel_placement_innermost.empty() && a.extra_parallel_placement_innermost.size() != names)
-    problems.add(
-        "train.accelerator.extra_parallel_placement_innermost has {} entries for {} names; give one for each name, or "
-        "none",
-        a.extra_parallel_placement_innermost.size(), names);
-  for (std::size_t index = 0; index < names; ++index) check_name(a.extra_parallel_names, index, problems);
-  for (const auto& [name, size] :
-       {std::pair{"dp_replicate_size", a.dp_replicate_size}, {"dp_shard_size", a.dp_shard_size}})
-    if (size == 0) problems.add("train.accelerator.{} = 0 is no size; give -1 (fill the world) or at least 1", name);
   const FsdpSettings& f = a.fsdp_config;
   if (!f.forward_prefetch && f.prefetch_depth > 1)
     problems.add(
@@ -158,14 +117,14 @@ void check_train(const TrainSettings& t, Problems& problems) {
 
 }  // namespace
 
-void validate(const Settings& settings, Action action, base::Problems& problems) {
+Verdict validate(const Settings& settings, Action action, base::Problems& problems) {
   check_presence(settings, action, problems);
   check_data(settings, problems);
   check_schedule(settings.train.optimizer, problems);
   check_optimizer(settings.train.optimizer, problems);
   check_accelerator(settings.train.accelerator, problems);
   check_train(settings.train, problems);
-  check_not_yet(settings, problems);
+  return check_not_yet(settings, action, problems);
 }
 
 }  // namespace tessera::config

@@ -7,8 +7,12 @@
 
 namespace tessera::config {
 
+// ranks_not_built: sizes of parallelism were refused as not yet built, so that what else is wrong with them for the
+// ranks that there are need not be told.
+enum class Verdict { complete, ranks_not_built };
+
 // Adds every problem. Values are in range already (see value.h). `train` and `dry_run` need a model and data;
 // what does not fit the number of ranks is the layout's to say.
-void validate(const Settings& settings, Action action, base::Problems& problems);
+Verdict validate(const Settings& settings, Action action, base::Problems& problems);
 
 }  // namespace tessera::config

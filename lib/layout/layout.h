@@ -73,6 +73,10 @@ struct LayoutSizes {
 // The ranks that the size of `extra` has to divide: those of one stage, one replica and one lane.
 [[nodiscard]] std::int64_t divisible_ranks(const LayoutSizes& sizes, const ExtraParallel& extra);
 
+// What is wrong with the lists of extra parallels for any number of ranks: lengths that differ, names that are none,
+// stand there twice or would be confused with a group of the layout.
+void check_extra_parallels(const config::AcceleratorSettings& settings, base::Problems& problems);
+
 // Sizes for `world` ranks from the settings: -1 filled, names paired with sizes and placements. What does not fit is
 // added to `problems` with the sizes that would (`extra_parallel_sizes[0] = 3 (ep) does not divide 8 ...; use 1, 2, 4
 // or 8`): the result is then not to be used. Whether an axis is built yet is for the settings to say. Precondition:

@@ -147,19 +147,19 @@ void check_divides(const LayoutSizes& sizes, base::Problems& problems) {
   }
 }
 
+// Whether the three lists belong together.
+bool lengths_agree(const config::AcceleratorSettings& settings) {
+  const std::size_t names = settings.extra_parallel_names.size();
+  const std::size_t placements = settings.extra_parallel_placement_innermost.size();
+  return settings.extra_parallel_sizes.size() == names && (placements == 0 || placements == names);
+}
+
 // Empty when the three lists do not belong together.
-std::vector<ExtraParallel> pair_lists(const config::AcceleratorSettings& settings, base::Problems& problems) {
+std::vector<ExtraParallel> pair_lists(const config::AcceleratorSettings& settings) {
+  if (!lengths_agree(settings)) return {};
   const std::vector<std::string>& names = settings.extra_parallel_names;
   const std::vector<std::int64_t>& sizes = settings.extra_parallel_sizes;
   const std::vector<bool>& innermost = settings.extra_parallel_placement_innermost;
-  if (sizes.size() != names.size() || (!innermost.empty() && innermost.size() != names.size())) {
-    problems.add(
-        "train.accelerator.extra_parallel_sizes, extra_parallel_names and extra_parallel_placement_innermost have "
-        "lengths "
-        "{}, {} and {}; give each as many entries as there are names (the last may be left out: all true)",
-        sizes.size(), names.size(), innermost.size());
-    return {};
-  }
   std::vector<ExtraParallel> extra;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool inside = innermost.empty() || innermost[i];
@@ -169,6 +169,16 @@ std::vector<ExtraParallel> pair_lists(const config::AcceleratorSettings& setting
 }
 
 }  // namespace
+
+void check_extra_parallels(const config::AcceleratorSettings& settings, base::Problems& problems) {
+  check_names(settings.extra_parallel_names, problems);
+  if (lengths_agree(settings)) return;
+  problems.add(
+      "train.accelerator.extra_parallel_sizes, extra_parallel_names and extra_parallel_placement_innermost have "
+      "lengths {}, {} and {}; give each as many entries as there are names (the last may be left out: all true)",
+      settings.extra_parallel_sizes.size(), settings.extra_parallel_names.size(),
+      settings.extra_parallel_placement_innermost.size());
+}
 
 LayoutSizes resolve_sizes(const config::AcceleratorSettings& settings, std::int64_t world, base::Problems& problems) {
   base::expect(world >= 1, "a world of {} ranks", world);
@@ -182,8 +192,8 @@ LayoutSizes resolve_sizes(const config::AcceleratorSettings& settings, std::int6
   base::Problems dense;
   resolve_dense(sizes, world, dense);
   for (const std::string& problem : dense.list()) problems.add(problem);
-  check_names(settings.extra_parallel_names, problems);
-  sizes.extra = pair_lists(settings, problems);
+  check_extra_parallels(settings, problems);
+  sizes.extra = pair_lists(settings);
   if (dense.empty()) check_divides(sizes, problems);
   return sizes;
 }

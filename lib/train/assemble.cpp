@@ -121,8 +121,14 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
   architecture::Architecture architecture(read_model(settings.model), settings.model.balance_loss);
   auto notes = warnings_of(architecture.config());
   base::Problems problems;
+  const auto positions = architecture.config().max_position_embeddings;
+  if (settings.data.max_seq_len > positions)
+    problems.add(
+        "data.max_seq_len = {} is above max_position_embeddings = {} of the model; give at most {}, or override "
+        "model.max_position_embeddings",
+        settings.data.max_seq_len, positions, positions);
   const auto sizes = layout::resolve_sizes(settings.train.accelerator, world, problems);
-  problems.throw_if_any("the layout");
+  problems.throw_if_any("settings");
   layout::Layout layout(sizes);
 
   const auto plan = read_plan(settings.train.accelerator.parallel_plan, problems);
