@@ -40,6 +40,7 @@ at::Tensor group_ends(const at::Tensor& counts, at::Device device) { return coun
 void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
                           const at::Tensor& weight, GroupedPath path) {
   at::Tensor out = result;
+  if (rows.size(0) == 0) return;  // grouped_mm refuses the strides of an empty tensor
   if (path == GroupedPath::grouped_mm) {
     out.copy_(at::_grouped_mm(rows, weight.transpose(1, 2), group_ends(counts, rows.device())));
     return;
@@ -52,6 +53,7 @@ void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, cons
 void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& counts,
                                const at::Tensor& weight, Into into, GroupedPath path) {
   at::Tensor out = result;
+  if (d.size(0) == 0) return;
   if (path == GroupedPath::grouped_mm) {
     const auto product =
         at::_grouped_mm(d.to(weight.scalar_type()).contiguous(), weight, group_ends(counts, d.device()));
