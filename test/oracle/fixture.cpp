@@ -103,6 +103,23 @@ Outcome Fixture::expected(Bits bits) const {
   return outcome;
 }
 
+Training Fixture::expected_training(Bits bits) const {
+  const auto document = base::parse_json_file(folder_ / "expected.json", base::JsonComments::refused);
+  const nlohmann::json& numbers = document.value().at(name_of(bits)).at("optimizer");
+  Training training;
+  training.settings.lr = numbers.at("lr");
+  training.settings.betas = numbers.at("betas").get<std::vector<double>>();
+  training.settings.eps = numbers.at("eps");
+  training.settings.weight_decay = numbers.at("weight_decay");
+  training.settings.max_grad_norm = numbers.at("max_grad_norm");
+  training.losses = numbers.at("losses").get<std::vector<double>>();
+  training.gradient_norms = numbers.at("gradient_norms").get<std::vector<double>>();
+  const checkpoint::SafetensorsFile file(folder_ / (std::string(name_of(bits)) + ".trained.safetensors"));
+  for (const checkpoint::StoredTensor& stored : file.tensors())
+    training.weights[stored.name] = read_tensor(file, stored);
+  return training;
+}
+
 model::StepFacts facts_of(const Batch& batch, config::BalanceLoss balance) {
   model::StepFacts facts;
   facts.loss_scale = 1.0 / static_cast<double>(batch.labels.ne(-100).sum().item<std::int64_t>());

@@ -23,6 +23,14 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;  // of the loss, by parameter
 };
 
+// What torch.optim.AdamW did with the model: steps on the same batch, with clipping.
+struct Training {
+  config::OptimizerSettings settings;
+  std::vector<double> losses;                 // before each step
+  std::vector<double> gradient_norms;         // before clipping
+  std::map<std::string, at::Tensor> weights;  // after the last step
+};
+
 class Fixture {
  public:
   explicit Fixture(const std::string& name);
@@ -36,6 +44,8 @@ class Fixture {
   [[nodiscard]] std::int64_t num_parameters() const { return num_parameters_; }
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] Outcome expected(Bits bits) const;
+  // Precondition: the fixture has it (base, everything).
+  [[nodiscard]] Training expected_training(Bits bits) const;
 
  private:
   std::filesystem::path folder_;

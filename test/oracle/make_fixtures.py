@@ -24,7 +24,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 SIZE_LIMIT = 300_000
 # A choice between experts whose probabilities are closer than this could fall either way in float32.
 LEAST_GAP = 1e-4
-OPTIMIZER = {"lr": 0.01, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1, "max_grad_norm": 1.0}
+OPTIMIZER = {"lr": 0.01, "betas": [0.9, 0.95], "weight_decay": 0.1, "max_grad_norm": 1.0}
 
 
 def set_weights(model, seed):
@@ -133,7 +133,7 @@ def run_optimizer(model, module, configuration, batch):
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     groups = [{"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
-    adamw = torch.optim.AdamW(groups, lr=OPTIMIZER["lr"], betas=tuple(OPTIMIZER["betas"]), eps=OPTIMIZER["eps"])
+    adamw = torch.optim.AdamW(groups, lr=OPTIMIZER["lr"], betas=tuple(OPTIMIZER["betas"]), eps=configuration.optimizer_eps)
     losses, norms = [], []
     for _ in range(configuration.optimizer_steps):
         adamw.zero_grad()
@@ -144,7 +144,7 @@ def run_optimizer(model, module, configuration, batch):
         losses.append(loss.item())
         adamw.step()
     weights = our_tensors((name, p.detach()) for name, p in model.named_parameters())
-    return {"losses": losses, "gradient_norms": norms, **OPTIMIZER}, weights
+    return {"losses": losses, "gradient_norms": norms, "eps": configuration.optimizer_eps, **OPTIMIZER}, weights
 
 
 def run(model, module, configuration, batch):
