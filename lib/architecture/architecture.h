@@ -1,4 +1,5 @@
-// A model as data: its parameters, its steps (segments and the exchanges between them), and which parameters travel together.
+// A model as data: its parameters, its steps (segments and the exchanges between them), and which parameters travel
+// together.
 //
 // The finest cut of the model (DESIGN: "Model as segments"). Composed without exchanges the segments are the plain
 // single-process model. Nothing here computes: `model` runs segments, `program` orders them.
@@ -21,28 +22,54 @@ namespace tessera::architecture {
 
 // What a parameter is to its segment. The FQN of (role, layer) is HuggingFace's name (see parameter_fqn).
 enum class Role : std::uint8_t {
-  embedding, input_norm, query, key, value, query_bias, key_bias, value_bias, output, output_bias, query_norm, key_norm,
-  post_norm, router, experts_gate, experts_up, experts_down, dense_gate, dense_up, dense_down, final_norm, head,
+  embedding,
+  input_norm,
+  query,
+  key,
+  value,
+  query_bias,
+  key_bias,
+  value_bias,
+  output,
+  output_bias,
+  query_norm,
+  key_norm,
+  post_norm,
+  router,
+  experts_gate,
+  experts_up,
+  experts_down,
+  dense_gate,
+  dense_up,
+  dense_down,
+  final_norm,
+  head,
   count_  // number of roles
 };
 
 enum class SegmentKind : std::uint8_t {
-  distinct_ids,      // ids -> unique_ids, unique_inverse
-  lookup,            // wanted_ids -> found_rows
-  expand,            // unique_rows, unique_inverse -> hidden[0]
-  project,           // hidden, positions -> query, key, value
-  attend,            // head_query, head_key, head_value, attention_starts -> head_attention
-  output_product,    // attention -> attention_partial
-  route,             // hidden, attention_output, sequence_starts -> residual, normed, slots, counts, statistics
-  pack,              // normed, slots -> send_rows, send_weight, send_slot, row_token, row_count
-  experts,           // rows, weight, slot, source counts -> expert_rows
-  merge,             // residual, combined_rows, row_token -> hidden[layer + 1]
-  dense,             // hidden, attention_output -> hidden[layer + 1]: residual, norm, SwiGLU, residual
-  head,              // hidden[layers], labels, statistics -> loss
+  distinct_ids,    // ids -> unique_ids, unique_inverse
+  lookup,          // wanted_ids -> found_rows
+  expand,          // unique_rows, unique_inverse -> hidden[0]
+  project,         // hidden, positions -> query, key, value
+  attend,          // head_query, head_key, head_value, attention_starts -> head_attention
+  output_product,  // attention -> attention_partial
+  route,           // hidden, attention_output, sequence_starts -> residual, normed, slots, counts, statistics
+  pack,            // normed, slots -> send_rows, send_weight, send_slot, row_token, row_count
+  experts,         // rows, weight, slot, source counts -> expert_rows
+  merge,           // residual, combined_rows, row_token -> hidden[layer + 1]
+  dense,           // hidden, attention_output -> hidden[layer + 1]: residual, norm, SwiGLU, residual
+  head,            // hidden[layers], labels, statistics -> loss
 };
 
 enum class ExchangeKind : std::uint8_t {
-  ids_to_owners, rows_from_owners, sequence_to_heads, heads_to_sequence, sum_tensor_parallel, dispatch, combine
+  ids_to_owners,
+  rows_from_owners,
+  sequence_to_heads,
+  heads_to_sequence,
+  sum_tensor_parallel,
+  dispatch,
+  combine
 };
 
 // The role is what the segment takes the parameter for: a tied head is {head, "model.embed_tokens.weight"}.
@@ -51,8 +78,8 @@ struct ParameterUse {
   plan::Use use;
 };
 
-// One step of the model's finest cut. A segment computes; an exchange moves `moves[k].first` to `moves[k].second`, and with
-// one rank in its group is the identity that gives the second the value of the first.
+// One step of the model's finest cut. A segment computes; an exchange moves `moves[k].first` to `moves[k].second`, and
+// with one rank in its group is the identity that gives the second the value of the first.
 struct Step {
   enum class Type : std::uint8_t { segment, exchange };
   Type type = Type::segment;
@@ -68,12 +95,12 @@ struct Step {
   [[nodiscard]] std::string name() const;  // "project[3]", "dispatch[3]", "head"
 };
 
-// A rough, stated count of work and memory of a step, for T tokens of sequences of equal length; experts are met evenly, and
-// every token sends one row. Backward takes twice the forward's work.
+// A rough, stated count of work and memory of a step, for T tokens of sequences of equal length; experts are met
+// evenly, and every token sends one row. Backward takes twice the forward's work.
 struct StepCost {
-  double forward_flops = 0;      // 2 x multiply-adds
-  double kept_bytes = 0;         // saved for backward inside the segment (float32)
-  double written_bytes = 0;      // its differentiable outputs, of an exchange what it delivers (float32)
+  double forward_flops = 0;  // 2 x multiply-adds
+  double kept_bytes = 0;     // saved for backward inside the segment (float32)
+  double written_bytes = 0;  // its differentiable outputs, of an exchange what it delivers (float32)
 };
 
 class Architecture {
@@ -86,8 +113,8 @@ class Architecture {
   [[nodiscard]] const std::vector<base::ParameterSpec>& parameters() const { return parameters_; }
   // Steps in forward order: embedding, layers, head.
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
-  // "embed", per layer "layers.<i>.attention" (attention, norms, router; also a dense layer's MLP) and "layers.<i>.experts", "head"
-  // (final norm and head; a tied head uses the embedding whole here).
+  // "embed", per layer "layers.<i>.attention" (attention, norms, router; also a dense layer's MLP) and
+  // "layers.<i>.experts", "head" (final norm and head; a tied head uses the embedding whole here).
   [[nodiscard]] const std::vector<plan::Unit>& units() const { return units_; }
   [[nodiscard]] std::int64_t total_parameters() const;
   // Parameters that one token meets: of the experts only the chosen ones.
@@ -116,7 +143,7 @@ class Architecture {
 [[nodiscard]] std::vector<std::int64_t> parameter_shape(Role role, const ModelConfig& config);
 
 // Bytes of a value of `tokens` tokens with `element_bytes` per floating element (dispatch assumed even).
-[[nodiscard]] double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens,
-                                 std::int64_t sequences, double element_bytes);
+[[nodiscard]] double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens, std::int64_t sequences,
+                                 double element_bytes);
 
 }  // namespace tessera::architecture

@@ -75,15 +75,11 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
-constexpr const Traits& traits_of(ValueKind kind) {
-  return traits[static_cast<std::size_t>(kind)];
-}
+constexpr const Traits& traits_of(ValueKind kind) { return traits[static_cast<std::size_t>(kind)]; }
 
 }  // namespace
 
-std::string_view name(ValueKind kind) {
-  return traits_of(kind).name;
-}
+std::string_view name(ValueKind kind) { return traits_of(kind).name; }
 
 std::string name(ValueId id) {
   std::string text(name(id.kind));
@@ -91,12 +87,8 @@ std::string name(ValueId id) {
   return text;
 }
 
-bool is_differentiable(ValueKind kind) {
-  return traits_of(kind).gradient == carried;
-}
+bool is_differentiable(ValueKind kind) { return traits_of(kind).gradient == carried; }
 
-bool is_kept(ValueKind kind) {
-  return traits_of(kind).lifetime == kept;
-}
+bool is_kept(ValueKind kind) { return traits_of(kind).lifetime == kept; }
 
 }  // namespace tessera::architecture

@@ -9,9 +9,9 @@
 namespace tessera::architecture {
 
 // A micro-batch is T tokens in flat order, without padding. V: vocabulary, H: hidden_size, E: experts, D: head_dim,
-// U: distinct ids of this rank, W: ids asked of this rank, R: rows (distinct (token, owner) pairs) that this rank sends,
-// R': rows that it received, S, S': slots sent and received, O: owners, P: sources, G: sets over which the balance is counted (1, or
-// one per sequence).
+// U: distinct ids of this rank, W: ids asked of this rank, R: rows (distinct (token, owner) pairs) that this rank
+// sends, R': rows that it received, S, S': slots sent and received, O: owners, P: sources, G: sets over which the
+// balance is counted (1, or one per sequence).
 enum class ValueKind : std::uint8_t {
   // batch
   ids,               // [T] int64
@@ -48,18 +48,18 @@ enum class ValueKind : std::uint8_t {
   router_count,        // [G, E] int64: slots per set
   router_z,            // []: sum of logsumexp(logits)^2
   // dispatch
-  row_token,           // [R] int64: token of each row, by owner, then token
-  row_count,           // [O] int64 on the CPU: rows for each owner
-  send_rows,           // [R, H]
-  send_weight,         // [S]
-  send_slot,           // [S] int64: row of each slot, counted within its owner's rows
-  rows,                // [R', H], by source
-  weight,              // [S'], by source, then expert
-  slot,                // [S'] int64: row of each slot, counted within its source's rows
-  source_row_count,    // [P] int64 on the CPU
-  source_expert_count, // [P, local experts] int64 on the CPU
-  expert_rows,         // [R', H]: weighted sum of the local experts' outputs per row
-  combined_rows,       // [R, H]
+  row_token,            // [R] int64: token of each row, by owner, then token
+  row_count,            // [O] int64 on the CPU: rows for each owner
+  send_rows,            // [R, H]
+  send_weight,          // [S]
+  send_slot,            // [S] int64: row of each slot, counted within its owner's rows
+  rows,                 // [R', H], by source
+  weight,               // [S'], by source, then expert
+  slot,                 // [S'] int64: row of each slot, counted within its source's rows
+  source_row_count,     // [P] int64 on the CPU
+  source_expert_count,  // [P, local experts] int64 on the CPU; from one source also [local experts]
+  expert_rows,          // [R', H]: weighted sum of the local experts' outputs per row
+  combined_rows,        // [R, H]
   // head
   balance_count,  // [moe layers, G, E] int64: slots summed over the ranks of the micro-step
   loss,           // []: what backward starts from

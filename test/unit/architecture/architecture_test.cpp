@@ -18,8 +18,7 @@ TEST_CASE("parameters come in HuggingFace's order of modules") {
   config.attention_bias = true;
   const Architecture architecture(config, BalanceLoss::pooled);
   std::vector<std::string> names;
-  for (const base::ParameterSpec& parameter : architecture.parameters())
-    names.push_back(parameter.fqn);
+  for (const base::ParameterSpec& parameter : architecture.parameters()) names.push_back(parameter.fqn);
   const auto attention = [](const std::string& layer) {
     std::vector<std::string> list;
     for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"})
