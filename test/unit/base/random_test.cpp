@@ -59,8 +59,7 @@ TEST_CASE("streams and seeds are different sequences") {
   std::set<std::uint64_t> seen;
   for (const std::uint64_t seed : {0, 1, 42})
     for (const std::uint64_t stream : {0, 1, 2})
-      for (std::uint64_t i = 0; i < 5; ++i)
-        seen.insert(Philox(seed, stream).bits(i));
+      for (std::uint64_t i = 0; i < 5; ++i) seen.insert(Philox(seed, stream).bits(i));
   CHECK(seen.size() == 3 * 3 * 5);
   CHECK(stream_of("a") != stream_of("b"));
 }
@@ -108,8 +107,6 @@ TEST_CASE("every place is equally likely for an element") {
   constexpr int draws = 7000;
   std::vector<int> counts(n * n, 0);
   for (int seed = 0; seed < draws; ++seed)
-    for (std::uint64_t i = 0; i < n; ++i)
-      ++counts[i * n + Permutation(n, static_cast<std::uint64_t>(seed), 0)(i)];
-  for (const int count : counts)
-    CHECK(std::abs(count - draws / 7) < 5 * 30);  // 30: standard deviation of the count
+    for (std::uint64_t i = 0; i < n; ++i) ++counts[i * n + Permutation(n, static_cast<std::uint64_t>(seed), 0)(i)];
+  for (const int count : counts) CHECK(std::abs(count - draws / 7) < 5 * 30);  // 30: standard deviation of the count
 }
