@@ -10,14 +10,6 @@
 
 namespace tessera::ops {
 
-template <class Wide>
-TESSERA_INLINE Wide largest(const Wide* values, std::int64_t n) {
-  Wide result = -std::numeric_limits<Wide>::infinity();
-#pragma omp simd reduction(max : result)
-  for (std::int64_t i = 0; i < n; ++i) result = std::max(result, values[i]);
-  return result;
-}
-
 // The state of one query row over the key blocks seen so far: sum_i e^(score_i - maximum), relative to the maximum.
 template <class Wide>
 struct SoftmaxState {
@@ -30,7 +22,7 @@ struct SoftmaxState {
 template <class Wide>
 TESSERA_INLINE Wide extend_softmax(SoftmaxState<Wide>& state, Wide* scores, Wide scale, std::int64_t valid,
                                    std::int64_t n) {
-  const Wide maximum = std::max(state.maximum, scale * largest(scores, valid));
+  const Wide maximum = std::max(state.maximum, scale * simd::largest(scores, valid));
   Wide sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < valid; ++i) {

@@ -31,7 +31,7 @@ constexpr std::int64_t sum_block =
 // Cross entropy of one row of logits; the row becomes e^(logit - maximum), and their sum is given.
 template <class Wide>
 TESSERA_INLINE double row_loss(Wide* logits, std::int64_t label, std::int64_t n, double& sum) {
-  const Wide maximum = largest(logits, n);
+  const Wide maximum = simd::largest(logits, n);
   const double at_label = static_cast<double>(logits[label]);
   sum = 0;
   for (std::int64_t first = 0; first < n; first += sum_block) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #define TESSERA_INLINE inline __attribute__((always_inline))
 
@@ -54,6 +55,26 @@ TESSERA_INLINE float exp(float x) {
 }
 
 TESSERA_INLINE double exp(double x) { return std::exp(x); }
+
+// The largest of n values; -infinity if there is none. Compared as integers in the same order, because a maximum of
+// floating numbers has rules for NaN that keep the loop from being vectorised.
+TESSERA_INLINE float largest(const float* values, std::int64_t n) {
+  const auto ordered = [](std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };  // its own inverse
+  std::int32_t result = ordered(std::bit_cast<std::int32_t>(-std::numeric_limits<float>::infinity()));
+#pragma omp simd reduction(max : result)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::int32_t>(values[i]);
+    const std::int32_t key = bits ^ ((bits >> 31) & 0x7fffffff);
+    result = key > result ? key : result;
+  }
+  return std::bit_cast<float>(ordered(result));
+}
+
+TESSERA_INLINE double largest(const double* values, std::int64_t n) {
+  double result = -std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) result = values[i] > result ? values[i] : result;
+  return result;
+}
 
 template <class Wide>
 TESSERA_INLINE Wide sigmoid(Wide x) {

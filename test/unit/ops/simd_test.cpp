@@ -47,3 +47,21 @@ TEST_CASE("the exponential of zero is one, of very small zero, of very large inf
   CHECK(y[7] == infinity);
   CHECK(y[8] == 1.F);
 }
+
+TEST_CASE("the largest value is found wherever it stands, among negative and infinite ones too") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (std::size_t place = 0; place < 67; ++place) {
+    std::vector<float> x(67, -3.F);
+    x[place] = -2.5F;
+    CHECK(simd::largest(x.data(), 67) == -2.5F);
+    x[(place + 13) % 67] = 0.25F;
+    CHECK(simd::largest(x.data(), 67) == 0.25F);
+    x[place] = infinity;
+    CHECK(simd::largest(x.data(), 67) == infinity);
+  }
+  const std::vector<float> none(5, -infinity);
+  CHECK(simd::largest(none.data(), 5) == -infinity);
+  CHECK(simd::largest(none.data(), 0) == -infinity);
+  const std::vector<double> wide{-2, -1, -3};
+  CHECK(simd::largest(wide.data(), 3) == -1);
+}
