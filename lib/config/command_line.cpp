@@ -1,6 +1,7 @@
 #include "config/command_line.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -19,6 +20,7 @@ namespace {
 struct Option {
   std::string name;  // without "--"
   std::vector<std::string> words;
+  std::size_t times = 1;
 };
 
 struct Words {
@@ -26,42 +28,61 @@ struct Words {
   std::vector<Option> options;
 };
 
-enum class Takes { nothing, one, many };
-
 const std::string rank_option = "rank";
 const std::vector<std::string> flags{"help", "manual", "print-settings", "dry-run"};
 
 bool is_flag(std::string_view name) { return std::find(flags.begin(), flags.end(), name) != flags.end(); }
 
-// Unknown options take all words that follow, so that none of them passes for a file.
-Takes takes(const std::string& name) {
-  if (is_flag(name)) return Takes::nothing;
-  if (name == rank_option) return Takes::one;
+// CLI11 splits the line; what the words mean, and every complaint about them, is the field table's: CLI11 would stop at
+// the first. So each option takes any number of words up to its own, and nothing is required of it.
+void add_option(CLI::App& app, const std::string& name) {
   const Field* field = find_field(name);
-  return field != nullptr && !is_list(field->form.kind) ? Takes::one : Takes::many;
+  const bool is_many = field != nullptr && is_list(field->form.kind);
+  const int most = is_flag(name) ? 0 : is_many ? CLI::detail::expected_max_vector_size : 1;
+  app.add_option("--" + name)
+      ->expected(0, most)
+      ->allow_extra_args(is_many)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+// What CLI11 does not know, in order: files, until an unknown option takes the words that follow it.
+void add_unknown(const std::vector<std::string>& words, Words& out) {
+  bool is_open = false;
+  for (const std::string& word : words) {
+    if (word.starts_with("--") && word.size() > 2) {
+      const std::size_t equals = word.find('=');
+      out.options.push_back({word.substr(2, equals == std::string::npos ? equals : equals - 2), {}});
+      if (equals != std::string::npos) out.options.back().words.push_back(word.substr(equals + 1));
+      is_open = true;
+    } else if (is_open) {
+      out.options.back().words.push_back(word);
+    } else {
+      out.files.push_back(word);
+    }
+  }
 }
 
 Words split(int argc, const char* const* argv) {
+  CLI::App app;
+  app.allow_extras();
+  app.set_help_flag();
+  for (const std::string& name : known_names()) add_option(app, name);
+  for (const std::string& name : flags) add_option(app, name);
+  add_option(app, rank_option);
+  std::vector<std::string> reversed(argv + 1, argv + argc);
+  std::reverse(reversed.begin(), reversed.end());
+  app.parse(reversed);
   Words out;
-  Takes open = Takes::nothing;  // what the last option still takes
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word.starts_with("--") && word.size() > 2) {
-      const std::size_t equals = word.find('=');
-      Option option{std::string(word.substr(2, equals == std::string_view::npos ? equals : equals - 2)), {}};
-      open = takes(option.name);
-      if (equals != std::string_view::npos) {
-        option.words.emplace_back(word.substr(equals + 1));
-        if (open == Takes::one) open = Takes::nothing;
-      }
-      out.options.push_back(std::move(option));
-    } else if (open != Takes::nothing) {
-      out.options.back().words.emplace_back(word);
-      if (open == Takes::one) open = Takes::nothing;
-    } else {
-      out.files.emplace_back(word);
-    }
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->count() > 0; })) {
+    Option given{option->get_lnames().front(), option->results()};
+    std::erase(given.words, "");  // stands for no word at all
+    // CLI11 joins the words of an option that stands twice.
+    const std::string word = "--" + given.name;
+    given.times = static_cast<std::size_t>(std::count_if(
+        argv + 1, argv + argc, [&](std::string_view w) { return w == word || w.starts_with(word + "="); }));
+    out.options.push_back(std::move(given));
   }
+  add_unknown(app.remaining(), out);
   return out;
 }
 
@@ -95,6 +116,10 @@ class Reader {
   }
 
   void read_option(const Option& option, Source& source) {
+    if (option.times > 1) {
+      problems_.add("--{} is given twice; keep one of them", option.name);
+      return;
+    }
     if (is_flag(option.name)) return read_flag(option);
     if (option.name == rank_option) return read_rank(option);
     const Field* field = find_field(option.name);
@@ -127,14 +152,12 @@ class Reader {
   void read_flag(const Option& option) {
     if (!option.words.empty()) problems_.add("--{} takes no value", option.name);
     const Action action = option.name == "dry-run" ? Action::dry_run : Action::print_settings;
-    if (out_.action == action) problems_.add("--{} is given twice", option.name);
     if (out_.action != Action::train && out_.action != action)
       problems_.add("--dry-run and --print-settings exclude each other; give one of them");
     out_.action = action;
   }
 
   void read_rank(const Option& option) {
-    if (rank_given_) problems_.add("--rank is given twice");
     rank_given_ = true;
     const Form form{.kind = Kind::integer, .range = count_from(0)};
     if (option.words.empty()) return problems_.add(std::string("--rank has no value; give an integer"));
