@@ -54,6 +54,9 @@ class Operation {
 };
 using Handle = std::unique_ptr<Operation>;
 
+// Every operation is collective: each rank of the group calls it, in the same order, with counts and types that fit. It
+// only starts: its memory must stay as it is, and `keep` (which the handle holds) alive, until the handle has been
+// waited for. One thread at a time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -73,7 +76,7 @@ class Communicator {
                                                std::int64_t row_elements, ElementType type, KeepAlive keep) = 0;
   [[nodiscard]] virtual Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root,
                                          KeepAlive keep) = 0;
-  virtual void barrier() = 0;
+  virtual void barrier() = 0;  // returns when every rank has called it
 };
 
 // The group of one rank: moves nothing, and adds what is to be added.

@@ -1,5 +1,6 @@
 #include "device/buffer_pool.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>

@@ -8,7 +8,8 @@ namespace tessera::device {
 struct Numbers {
   c10::ScalarType master = c10::ScalarType::Float;   // master shards, gradients, optimizer state
   c10::ScalarType compute = c10::ScalarType::Float;  // gathered parameters and activations
-  c10::ScalarType wide = c10::ScalarType::Float;     // router, norm statistics, rotary tables, loss: float32, or float64 in the reference mode
+  c10::ScalarType wide = c10::ScalarType::Float;  // router, norm statistics, rotary tables, loss: float32, or float64
+                                                  // in the reference mode
 };
 
 }  // namespace tessera::device

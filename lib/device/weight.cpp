@@ -31,20 +31,12 @@ Weight::Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::Scal
   anchor_.set_requires_grad(true);
 }
 
-std::size_t Weight::value_bytes() const {
-  return value_.nbytes();
-}
+std::size_t Weight::value_bytes() const { return value_.nbytes(); }
 
-std::size_t Weight::gradient_bytes() const {
-  return gradient_.nbytes();
-}
+std::size_t Weight::gradient_bytes() const { return gradient_.nbytes(); }
 
-void Weight::bind_value(void* data) {
-  bind(value_, data);
-}
+void Weight::bind_value(void* data) { bind(value_, data); }
 
-void Weight::bind_gradient(void* data) {
-  bind(gradient_, data);
-}
+void Weight::bind_gradient(void* data) { bind(gradient_, data); }
 
 }  // namespace tessera::device

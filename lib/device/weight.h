@@ -7,9 +7,10 @@
 
 namespace tessera::device {
 
-// `value` and `gradient` keep their identity and shape for the whole run; only their storages' data pointers are swapped
-// (bind), so that tensors saved by autograd see the present memory and version counters stay untouched. Not bound: null pointer.
-// Products with a Weight add into `gradient` in backward. Not copyable; its address is stable while a graph may refer to it.
+// `value` and `gradient` keep their identity and shape for the whole run; only their storages' data pointers are
+// swapped (bind), so that tensors saved by autograd see the present memory and version counters stay untouched. Not
+// bound: null pointer. Products with a Weight add into `gradient` in backward. Not copyable; its address is stable
+// while a graph may refer to it.
 class Weight {
  public:
   // `value` of `compute` type, `gradient` of `master` type, both of `shape` on the CPU, unbound.

@@ -1,0 +1,58 @@
+// If this failed, each of several processes could take itself for the only one (and overwrite the others' results).
+#include "comm/launch.h"
+
+#include <map>
+
+#include "support/catch.h"
+
+namespace tessera::comm {
+namespace {
+
+Launch launch_of(const std::map<std::string, std::string>& variables) {
+  return read_launch([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+TEST_CASE("an empty environment is one rank of no launcher") {
+  const auto launch = launch_of({});
+  CHECK(launch.launcher == Launcher::none);
+  CHECK(launch.ranks == 1);
+  CHECK(launch.rank == 0);
+}
+
+TEST_CASE("every launcher's variables are read") {
+  struct Case {
+    const char *ranks, *rank;
+    Launcher launcher;
+  };
+  for (const auto& c : {Case{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", Launcher::open_mpi},
+                        Case{"PMI_SIZE", "PMI_RANK", Launcher::other_mpi},
+                        Case{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", Launcher::other_mpi},
+                        Case{"SLURM_NTASKS", "SLURM_PROCID", Launcher::slurm}}) {
+    INFO(c.ranks);
+    const auto launch = launch_of({{c.ranks, "5"}, {c.rank, "3"}});
+    CHECK(launch.launcher == c.launcher);
+    CHECK(launch.ranks == 5);
+    CHECK(launch.rank == 3);
+    CHECK(launch.announced_by == std::string(c.ranks) + "=5");
+  }
+}
+
+TEST_CASE("mpirun within a Slurm job counts mpirun's ranks, not the job's tasks") {
+  const auto launch = launch_of({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_NTASKS", "4"}});
+  CHECK(launch.launcher == Launcher::open_mpi);
+  CHECK(launch.ranks == 1);
+}
+
+TEST_CASE("what is no positive number announces nothing") {
+  for (const char* text : {"", "0", "-2", "4x", "four", " 4", "99999999999999999999"}) {
+    INFO("'" << text << "'");
+    CHECK(launch_of({{"SLURM_NTASKS", text}}).launcher == Launcher::none);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::comm
