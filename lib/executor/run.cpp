@@ -85,24 +85,10 @@ void Executor::Run::start(const Instruction& i) {
   if (i.op == Op::reduce) return executor_.store_.start_reduce(unit);
   if (i.op == Op::exchange) return;  // of one rank: the identity, at its wait
   switch (i.sum) {
-    case SumKind::open: start_open(); break;
-    case SumKind::counts: start_counts(i); break;
-    case SumKind::close: start_close(); break;
+    case SumKind::open: return start_open(i);
+    case SumKind::counts: return start_counts(i);
+    case SumKind::close: return start_close(i);
     case SumKind::replicas: return start_replicas(i);
-  }
-  const auto add = [&](void* data, std::size_t n, comm::ElementType type, comm::ReduceOperation operation) {
-    handles_[i.ticket].push_back(world()->all_reduce(data, static_cast<std::int64_t>(n), type, operation, nullptr));
-  };
-  using comm::ElementType;
-  using comm::ReduceOperation;
-  if (i.sum == SumKind::open) add(open_.data(), open_.size(), ElementType::float64, ReduceOperation::add);
-  if (i.sum == SumKind::counts) {
-    auto& counts = counts_.at(i.micro);
-    add(counts.data_ptr(), static_cast<std::size_t>(counts.numel()), ElementType::int64, ReduceOperation::add);
-  }
-  if (i.sum == SumKind::close) {
-    add(close_.data(), close_.size(), ElementType::float64, ReduceOperation::add);
-    if (!maxima_.empty()) add(maxima_.data(), maxima_.size(), ElementType::float64, ReduceOperation::max);
   }
 }
 
@@ -175,7 +161,7 @@ Graph Executor::Run::graph_of(const program::Chain& chain, const model::Values& 
 // Counts the load of experts and remembers the first layer whose output is not finite. In the first forward only.
 void Executor::Run::note_outputs(const program::Chain& chain, const model::Values& values) {
   for (const auto& [id, value] : values) {
-    if (id.kind != ValueKind::router_count) continue;
+    if (!trains() || id.kind != ValueKind::router_count) continue;
     const auto layer = std::find(moe_layers_.begin(), moe_layers_.end(), id.layer) - moe_layers_.begin();
     auto& load = load_[static_cast<std::size_t>(layer)];
     const auto slots = value.sum(0);

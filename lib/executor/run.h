@@ -1,7 +1,9 @@
 // One run of one program: an instruction at a time, by nothing but its own lists.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,17 +45,22 @@ class Executor::Run {
   void add_input_gradients(const Instruction& i, const Graph& graph);
   void note_outputs(const program::Chain& chain, const model::Values& values);
 
-  void start_open();
+  // Starts a sum in place over the world; the wait of `i` ends it.
+  void start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
+                 comm::ReduceOperation operation);
+  void start_open(const Instruction& i);
   void finish_open();
   void start_counts(const Instruction& i);
   void finish_counts(const Instruction& i);
-  void start_close();
+  void start_close(const Instruction& i);
   void finish_close();
   void start_replicas(const Instruction& i);
+  [[nodiscard]] std::vector<double> norm_parts() const;
+  [[nodiscard]] std::int64_t last_non_finite_gradient() const;
   void clip();
   void update();
   [[nodiscard]] model::StepFacts facts(std::int32_t micro) const;
-  [[nodiscard]] bool has_norms() const { return program_.kind == program::StepKind::train; }
+  [[nodiscard]] bool trains() const { return program_.kind == program::StepKind::train; }
 
   [[nodiscard]] const program::Chain& chain_of(const Instruction& i) const {
     return program_.chains[static_cast<std::size_t>(i.target)];
@@ -75,7 +82,7 @@ class Executor::Run {
   model::HeadSums sums_;
   std::vector<std::vector<std::int64_t>> load_;  // [MoE layer][expert] on this rank
   std::vector<std::int32_t> moe_layers_;
-  std::int32_t first_non_finite_ = -1;  // layer; number of layers: the loss
+  std::int32_t first_non_finite_ = -1;  // layer
 };
 
 }  // namespace tessera::executor

@@ -13,13 +13,15 @@
 namespace tessera::executor {
 
 using architecture::ValueKind;
+using comm::ElementType;
+using comm::ReduceOperation;
 using program::ResourceKind;
 
 namespace {
 
 // Places in the vector of *open*; tokens of each micro-step follow.
 enum OpenPlace : std::size_t { open_valid, open_sequences, open_stop, open_data_failed, open_tokens };
-// Places in the vector of *close*; then per rank its first non-finite layer + 1 and its first non-finite gradient + 1,
+// Places in the vector of *close*; then per rank its first non-finite layer + 1 and its last non-finite gradient + 1,
 // the norm parts (unless they are maxima), and the load of experts.
 enum ClosePlace : std::size_t { close_cross_entropy, close_balance, close_z, close_ranks };
 
@@ -27,7 +29,13 @@ std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count)
 
 }  // namespace
 
-void Executor::Run::start_open() {
+void Executor::Run::start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
+                              comm::ReduceOperation operation) {
+  handles_[i.ticket].push_back(
+      world()->all_reduce(data, static_cast<std::int64_t>(elements), type, operation, nullptr));
+}
+
+void Executor::Run::start_open(const Instruction& i) {
   open_.assign(open_tokens + size_of(program_.micro_steps), 0.0);
   open_[open_stop] = inputs_.stop_requested ? 1 : 0;
   open_[open_data_failed] = inputs_.data_failed ? 1 : 0;
@@ -38,6 +46,7 @@ void Executor::Run::start_open() {
     open_[open_sequences] += static_cast<double>(batch.at({ValueKind::sequence_starts, -1}).numel() - 1);
     open_[open_tokens + m] = static_cast<double>(labels.numel());
   }
+  start_sum(i, open_.data(), open_.size(), ElementType::float64, ReduceOperation::add);
 }
 
 void Executor::Run::finish_open() {
@@ -51,10 +60,11 @@ void Executor::Run::finish_open() {
 }
 
 model::StepFacts Executor::Run::facts(std::int32_t micro) const {
-  const auto layers = static_cast<double>(moe_layers_.size());
-  const auto tokens = static_cast<double>(result_.tokens);
   model::StepFacts facts;
   facts.loss_scale = 1 / static_cast<double>(result_.valid_tokens);
+  if (program_.kind == program::StepKind::evaluate) return facts;
+  const auto layers = static_cast<double>(moe_layers_.size());
+  const auto tokens = static_cast<double>(result_.tokens);
   facts.balance_scale = executor_.options_.balance == config::BalanceLoss::sequence
                             ? 1 / static_cast<double>(result_.sequences)
                             : 1 / static_cast<double>(program_.micro_steps);
@@ -66,7 +76,8 @@ model::StepFacts Executor::Run::facts(std::int32_t micro) const {
 void Executor::Run::start_counts(const Instruction& i) {
   std::vector<at::Tensor> counts;
   for (const auto& r : i.reads) counts.push_back(tape_.value(r));
-  counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
+  const auto& sum = counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
+  start_sum(i, sum.data_ptr(), size_of(sum.numel()), ElementType::int64, ReduceOperation::add);
 }
 
 void Executor::Run::finish_counts(const Instruction& i) {
@@ -74,7 +85,7 @@ void Executor::Run::finish_counts(const Instruction& i) {
   counts_.erase(i.micro);
 }
 
-void Executor::Run::start_close() {
+void Executor::Run::start_close(const Instruction& i) {
   const auto ranks = size_of(world()->size());
   const auto rank = size_of(world()->rank());
   close_.assign(close_ranks + 2 * ranks, 0.0);
@@ -82,29 +93,39 @@ void Executor::Run::start_close() {
   close_[close_balance] = sums_.balance;
   close_[close_z] = sums_.z;
   close_[close_ranks + rank] = first_non_finite_ + 1;
-  if (!has_norms()) return;
+  if (trains()) {
+    auto parts = norm_parts();
+    if (std::any_of(parts.begin(), parts.end(), [](double part) { return !std::isfinite(part); }))
+      close_[close_ranks + ranks + rank] = static_cast<double>(last_non_finite_gradient()) + 1;
+    if (optim::combination_of(executor_.options_.norm_type) == optim::Combination::maximum)
+      maxima_ = std::move(parts);
+    else
+      close_.insert(close_.end(), parts.begin(), parts.end());
+    for (const auto& layer : load_) close_.insert(close_.end(), layer.begin(), layer.end());
+  }
+  start_sum(i, close_.data(), close_.size(), ElementType::float64, ReduceOperation::add);
+  if (!maxima_.empty()) start_sum(i, maxima_.data(), maxima_.size(), ElementType::float64, ReduceOperation::max);
+}
+
+// Of the shards that this rank counts, by group.
+std::vector<double> Executor::Run::norm_parts() const {
+  const auto& groups = executor_.norm_groups_;
   std::vector<optim::GroupedGradient> gradients;
-  const auto& parameters = executor_.store_.parameters();
-  for (const auto& p : parameters) {
+  for (const auto& p : executor_.store_.parameters()) {
     if (!p.is_primary) continue;
-    const auto& groups = executor_.norm_groups_;
     const auto group = std::find(groups.begin(), groups.end(), p.placement.norm_group) - groups.begin();
     gradients.push_back({&p.gradient, static_cast<std::size_t>(group)});
   }
-  const auto norm_type = executor_.options_.norm_type;
-  auto parts = optim::norm_parts(gradients, executor_.norm_groups_.size(), norm_type);
-  for (const auto part : parts) {
-    if (std::isfinite(part)) continue;
-    for (std::size_t k = parameters.size(); k-- > 0;)
-      if (!std::isfinite(optim::norm_part(parameters[k].gradient, norm_type)))
-        close_[close_ranks + ranks + rank] = static_cast<double>(k) + 1;
-    break;
-  }
-  if (optim::combination_of(norm_type) == optim::Combination::maximum)
-    maxima_ = std::move(parts);
-  else
-    close_.insert(close_.end(), parts.begin(), parts.end());
-  for (const auto& layer : load_) close_.insert(close_.end(), layer.begin(), layer.end());
+  return optim::norm_parts(gradients, groups.size(), executor_.options_.norm_type);
+}
+
+// The index of the parameter, or -1. Backward runs from the head: the last one is the nearest to where it arose.
+std::int64_t Executor::Run::last_non_finite_gradient() const {
+  const auto& parameters = executor_.store_.parameters();
+  for (std::size_t k = parameters.size(); k-- > 0;)
+    if (!std::isfinite(optim::norm_part(parameters[k].gradient, executor_.options_.norm_type)))
+      return static_cast<std::int64_t>(k);
+  return -1;
 }
 
 void Executor::Run::finish_close() {
@@ -120,10 +141,10 @@ void Executor::Run::finish_close() {
   for (std::size_t r = 0; r < ranks; ++r) {
     if (const auto first = std::llround(close_[close_ranks + r]); first > 0)
       layer = std::min<std::int64_t>(layer, first - 1);
-    if (gradient == 0) gradient = std::llround(close_[close_ranks + ranks + r]);
+    gradient = std::max<std::int64_t>(gradient, std::llround(close_[close_ranks + ranks + r]));
   }
   auto place = close_ranks + 2 * ranks;
-  if (has_norms()) {
+  if (trains()) {
     const auto groups = executor_.norm_groups_.size();
     if (maxima_.empty()) {
       maxima_.assign(close_.begin() + static_cast<std::ptrdiff_t>(place),
@@ -159,9 +180,9 @@ void Executor::Run::start_replicas(const Instruction& i) {
     if (home - units.begin() != i.target) continue;
     auto& p = executor_.store_.parameter(use.fqn);
     const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
-    const auto type = p.gradient.scalar_type() == at::kDouble ? comm::ElementType::float64 : comm::ElementType::float32;
+    const auto type = p.gradient.scalar_type() == at::kDouble ? ElementType::float64 : ElementType::float32;
     handles_[i.ticket].push_back(
-        group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type, comm::ReduceOperation::add, nullptr));
+        group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type, ReduceOperation::add, nullptr));
   }
 }
 

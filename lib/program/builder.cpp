@@ -145,7 +145,7 @@ class Builder {
 
   // The slots per expert are summed over the ranks of the micro-step once the last route has run.
   void emit_counts_after(const Chain& c) {
-    if (architecture_.balance() == config::BalanceLoss::sequence) return;
+    if (!trains() || architecture_.balance() == config::BalanceLoss::sequence) return;
     std::int32_t last_route = -1;
     Instruction i{.op = Op::sum, .sum = SumKind::counts, .micro = micro_};
     for (std::size_t k = 0; k < architecture_.steps().size(); ++k) {
@@ -158,10 +158,13 @@ class Builder {
     start(std::move(i), {value_of(micro_, {ValueKind::balance_count, -1})});
   }
 
+  // An evaluation measures the cross entropy alone: no statistics of the routers.
   void emit_head(std::int32_t index) {
     const auto& c = chain(index);
     Instruction i{.op = trains() ? Op::forward_backward : Op::forward, .micro = micro_, .target = index};
-    for (const auto& v : c.reads) i.reads.push_back(value_of(micro_, v));
+    for (const auto& v : c.reads)
+      if (trains() || v.kind == ValueKind::hidden || v.kind == ValueKind::labels)
+        i.reads.push_back(value_of(micro_, v));
     i.reads.push_back(totals(SumKind::open));
     for (const auto u : c.units) i.reads.push_back(resource(ResourceKind::weights, u));
     i.writes.push_back(resource(ResourceKind::losses, -1, micro_));

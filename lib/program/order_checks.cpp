@@ -15,10 +15,16 @@ namespace {
 
 bool is_started(Op op) { return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum; }
 
+bool contains(const std::vector<Resource>& list, const Resource& r) {
+  return std::find(list.begin(), list.end(), r) != list.end();
+}
+
 class Checker {
  public:
   explicit Checker(const Program& program) : program_(program) {
     for (const auto& r : program.inputs) live_.insert(r);
+    for (const auto& i : program.instructions)
+      if (i.op == Op::wait) waits_[i.ticket] = &i;
   }
 
   std::vector<std::string> check() {
@@ -45,6 +51,7 @@ class Checker {
       if (!live_.contains(r))
         fault(i, fmt::format("{} is {}", name(program_, r),
                              freed_.contains(r) ? "freed already: what makes it again is missing" : "missing"));
+    for (const auto& r : i.reads) check_not_under_way(i, r);
     for (const auto* list : {&i.writes, &i.adds, &i.frees})
       for (const auto& r : *list) check_not_in_use(i, r);
     for (const auto& r : i.writes) {
@@ -81,13 +88,18 @@ class Checker {
 
   // What an operation under way reads must stay as it is until its wait.
   void check_not_in_use(const Instruction& i, const Resource& r) {
-    for (const auto& [ticket, start] : in_flight_) {
-      if (std::find(start->reads.begin(), start->reads.end(), r) == start->reads.end()) continue;
-      const bool reads_only = std::find(i.adds.begin(), i.adds.end(), r) == i.adds.end() &&
-                              std::find(i.writes.begin(), i.writes.end(), r) == i.writes.end() &&
-                              std::find(i.frees.begin(), i.frees.end(), r) == i.frees.end();
-      if (!reads_only)
+    for (const auto& [ticket, start] : in_flight_)
+      if (contains(start->reads, r))
         fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r),
+                             describe(program_, *start)));
+  }
+
+  // What an operation under way adds to is there already, but not yet what its readers want.
+  void check_not_under_way(const Instruction& i, const Resource& r) {
+    for (const auto& [ticket, start] : in_flight_) {
+      const auto wait = waits_.find(ticket);
+      if (wait != waits_.end() && contains(wait->second->adds, r))
+        fault(i, fmt::format("reads {} while {} adds to it: its Wait is missing before", name(program_, r),
                              describe(program_, *start)));
     }
   }
@@ -111,7 +123,7 @@ class Checker {
   const Program& program_;
   std::size_t line_ = 0;
   std::set<Resource> live_, freed_;
-  std::map<std::int32_t, const Instruction*> in_flight_;
+  std::map<std::int32_t, const Instruction*> waits_, in_flight_;  // by ticket
   std::vector<std::string> faults_;
 };
 

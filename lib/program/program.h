@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "architecture/architecture.h"
@@ -79,6 +80,8 @@ struct Instruction {
   std::vector<Resource> reads, writes, adds, frees;
 };
 
+// evaluate: cross entropy alone, no autograd. skipped: nothing but *open*, as the executor ends any step in which no
+// token is valid.
 enum class StepKind : std::uint8_t { train, evaluate, skipped };
 
 struct Program {

@@ -117,6 +117,17 @@ TEST_CASE("a gradient buffer that changes while it is being reduced is refused")
   CHECK(any_contains(check_order(program), "while Reduce m0 layers.1.attention reads it"));
 }
 
+TEST_CASE("shard gradients that are read while a reduction adds to them are refused") {
+  const test::SmallModel model;
+  auto program = model.build({.micro_steps = 2});
+  const auto lines = describe(program);
+  const auto wait = std::find(lines.begin(), lines.end(), "Wait Reduce m1 embed") - lines.begin();
+  REQUIRE(lines[static_cast<std::size_t>(wait + 1)] == "Sum close");
+  std::swap(program.instructions[static_cast<std::size_t>(wait)],
+            program.instructions[static_cast<std::size_t>(wait + 1)]);
+  CHECK(any_contains(check_order(program), "reads shard gradients of embed while Reduce m1 embed adds to it"));
+}
+
 TEST_CASE("an unsound program is the programmer's fault and says the first faults") {
   const test::SmallModel model;
   auto program = model.build({});
