@@ -122,7 +122,7 @@ TEST_CASE("wrong values are refused with the way out") {
   CHECK_THAT(problem("model.rope_parameters", std::string(60000, '[')), ContainsSubstring("is not a JSON object"));
   CHECK_THAT(problem("model.rope_parameters", "[1]"), ContainsSubstring("= [1] is not a JSON object"));
   CHECK_THAT(problem("model.hidden_act", "\xff"), ContainsSubstring("is not UTF-8"));
-  CHECK_THAT(problem("data.eval_path", "a,,b"), ContainsSubstring("data.train_path[1] = \"\" is empty"));
+  CHECK_THAT(problem("data.eval_path", "a,,b"), ContainsSubstring("data.eval_path[1] = \"\" is empty"));
   CHECK_THAT(problem("model.rope_parameters", "yarn"), ContainsSubstring("is not a JSON object"));
   CHECK_THAT(problem("train.optimizer.type", "muon"), ContainsSubstring("\"muon\" is none of: adamw, sgd"));
 }
