@@ -29,7 +29,7 @@ echo "demo: trained in $(($(date +%s) - started)) s"
 
 python=.deps/python/bin/python
 bigram=$("$python" scripts/bigram.py --train "${train[@]}" --eval "${held_out[@]}")
-"$python" scripts/plot_run.py "$output/metrics.jsonl" "$output/run.png"
+"$python" scripts/plot_run.py "$output" --output "$output/run.png"
 "$python" - "$output/metrics.jsonl" "$bigram" <<'PYTHON'
 import json
 import sys

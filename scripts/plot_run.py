@@ -90,7 +90,9 @@ def draw_losses(axes, steps, evaluations):
 
 def draw_norms(axes, steps):
     groups = sorted({key for value in steps.values() for key in value if key.startswith("grad_norm/") and not key.endswith("/text")})
-    keys = [("grad_norm", "all")] + [(key, key.split("/", 1)[1]) for key in groups]
+    keys = [("grad_norm", "all")]
+    if len(groups) > 1:  # a single group has the norm of all
+        keys += [(key, key.split("/", 1)[1]) for key in groups]
     draw_lines(axes, steps, keys, "Gradient norm (before clipping)")
     if any(value > 0 for key, _ in keys for value in series(steps, key)[1]):
         axes.set_yscale("log")

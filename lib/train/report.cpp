@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t remembered_steps = 20;
 constexpr std::int64_t rarer_in_files = 10;
+constexpr double small_share = 0.001;  // kinds of instruction with less time are shown as one
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
@@ -50,10 +51,17 @@ std::string format_times(const EndPage& page) {
     table.add_row({kind, base::format_seconds(seconds),
                    page.seconds > 0 ? fmt::format("{:.1f} %", 100 * seconds / page.seconds) : ""});
   };
-  for (const auto& [kind, seconds] : page.seconds_by_kind) {
-    add(kind, seconds);
+  auto kinds = page.seconds_by_kind;
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  double small = 0;
+  for (const auto& [kind, seconds] : kinds) {
     rest -= seconds;
+    if (seconds < small_share * page.seconds)
+      small += seconds;
+    else
+      add(kind, seconds);
   }
+  if (small > 0) add("all others", small);
   add("between instructions", std::max(0.0, rest));
   return table.str(2);
 }

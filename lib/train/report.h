@@ -17,7 +17,7 @@ struct StartPage {
   std::int64_t total_parameters = 0, active_parameters = 0;
   std::string data;        // "3.21M tokens in 12 files, 6.25k windows of 512 tokens"
   std::string evaluation;  // the same of the held-out data; empty: none
-  std::string steps;       // "200 steps of 16 sequences in 4 micro-steps"
+  std::string steps;       // "200; each has 16 sequences of 256 tokens, in 4 micro-steps of up to 4 sequences"
   std::int64_t tokens_per_step = 0;
   std::string optimizer;                                      // "adamw, lr 0.0003 (cosine); weight decay 0.1 on ..."
   std::vector<std::pair<std::string, std::uint64_t>> memory;  // purpose -> bytes of one rank
@@ -39,7 +39,7 @@ struct EndPage {
   std::int64_t steps = 0, skipped_steps = 0;
   std::int64_t tokens = 0;
   double seconds = 0;                                           // wall clock of the training loop
-  std::vector<std::pair<std::string, double>> seconds_by_kind;  // kind of instruction -> seconds of one rank
+  std::vector<std::pair<std::string, double>> seconds_by_kind;  // kind of instruction -> seconds of one rank; any order
   std::uint64_t peak_memory = 0;                                // bytes of the process; 0: not known
   std::vector<std::string> results;  // "held-out cross entropy 2.1234, perplexity 8.36", files
 };

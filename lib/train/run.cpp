@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "config/dump.h"
+#include "config/fields.h"
 #include "train/assemble.h"
 #include "train/metrics.h"
 #include "train/report.h"
@@ -47,6 +48,15 @@ std::string_view precision_name(at::ScalarType compute) {
   return compute == at::kBFloat16 ? "bfloat16 (masters float32)" : compute == at::kDouble ? "float64" : "float32";
 }
 
+std::string describe_optimizer(const Blueprint& blueprint) {
+  const auto& settings = blueprint.settings.train.optimizer;
+  const auto word = [&](const char* path) { return config::value_text(blueprint.settings, path); };
+  const auto warm_up =
+      settings.lr_warmup_ratio > 0 ? fmt::format(", warm-up {:g} %", 100 * settings.lr_warmup_ratio) : "";
+  return fmt::format("{}, lr {:g} ({}{}); {}", word("train.optimizer.type"), settings.lr,
+                     word("train.optimizer.lr_decay_style"), warm_up, blueprint.decay.describe(settings.weight_decay));
+}
+
 StartPage start_page(const Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
                      int threads) {
   const auto& b = assembly.blueprint();
@@ -58,16 +68,14 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.active_parameters = b.architecture.active_parameters();
   page.data = describe_data(training);
   if (evaluation != nullptr) page.evaluation = describe_data(*evaluation);
-  page.steps = fmt::format("{} steps of {} sequences in {} micro-steps of up to {}",
-                           total_steps(training, train, b.global_batch), b.global_batch, micro_steps,
-                           train.micro_batch_size * b.data_ranks());
+  page.steps = fmt::format("{}; each has {} sequences of {} tokens, in {} micro-steps of up to {} sequences",
+                           total_steps(training, train, b.global_batch), b.global_batch, b.settings.data.max_seq_len,
+                           micro_steps, train.micro_batch_size * b.data_ranks());
   page.tokens_per_step = b.global_batch * b.settings.data.max_seq_len;
-  page.optimizer =
-      fmt::format("{}, lr {:g}; {}", train.optimizer.type == config::OptimizerType::adamw ? "adamw" : "sgd",
-                  train.optimizer.lr, b.decay.describe(train.optimizer.weight_decay));
+  page.optimizer = describe_optimizer(b);
   for (const auto& purpose : assembly.memory_plan().purposes)
     page.memory.emplace_back(purpose.name, static_cast<std::uint64_t>(purpose.bytes));
-  page.device = fmt::format("CPU ({} threads)", threads);
+  page.device = fmt::format("CPU ({} {})", threads, threads == 1 ? "thread" : "threads");
   page.precision = precision_name(b.numbers.compute);
   page.ranks = b.layout.world();
   page.output = train.checkpoint.output_dir;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -80,6 +81,13 @@ TEST_CASE("--help and the manual name every row, with its default and its words"
   CHECK_THAT(help, ContainsSubstring("default 5e-05, at least 0"));
   CHECK_THAT(help, ContainsSubstring("not yet: checkpoints"));
   for (const ForeignName& name : foreign_names()) CHECK_THAT(manual, ContainsSubstring("| `" + name.pattern + "` | "));
+}
+
+TEST_CASE("lib/config/README.md is the manual of this program") {
+  std::ifstream page(TESSERA_SOURCE_DIR "/lib/config/README.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  // Were it not: build/bin/tessera-train --manual > lib/config/README.md
+  CHECK((text == manual_page()));
 }
 
 TEST_CASE("no line of --help is longer than 120 characters") {

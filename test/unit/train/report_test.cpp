@@ -109,6 +109,16 @@ TEST_CASE("an evaluation line has cross entropy and perplexity") {
         "evaluation after step 100: cross entropy 2.0794, perplexity 8.000 (6.25k tokens in 120 windows, 1.21 s)");
 }
 
+TEST_CASE("the end page has the longest kinds of instruction first, the very short ones as one line") {
+  EndPage page;
+  page.seconds = 100;
+  page.seconds_by_kind = {{"Clip", 0.01}, {"Forward", 40}, {"Free", 0.02}, {"Backward", 50}};
+  const std::string text = format_end(page);
+  CHECK(text.find("Backward") < text.find("Forward"));
+  CHECK_THAT(text, !Contains("Clip") && !Contains("Free"));
+  CHECK_THAT(text, Contains("all others            30.0 ms   0.0 %"));
+}
+
 TEST_CASE("the end page has time by kind of instruction, and what is left is shown too") {
   EndPage page;
   page.reason = "all 200 steps are done";
