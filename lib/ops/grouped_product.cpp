@@ -20,8 +20,10 @@ bool grouped_mm_allowed(at::ScalarType type, const GroupedShape& shape) {
 }
 
 GroupedPath choose_grouped_path(at::ScalarType type, at::DeviceType device, const GroupedShape& shape) {
-  // On the CPU at::_grouped_mm is itself a loop over groups, which allocates whole results and cannot keep an expert's
-  // rows in cache.
+  // On the CPU at::_grouped_mm is itself a loop over groups, which cannot keep an expert's rows in cache. 16 experts of
+  // 192 x 256, 16384 slots, one core (Zen 4, sgemm 102 GFLOP/s), forward + backward of run_experts: float32 186 ms per
+  // group, 218 ms grouped_mm; bfloat16 199 ms and 187 ms, but that needs bfloat16 instructions: without them its
+  // products are 40 times slower.
   if (device == at::kCPU || !grouped_mm_allowed(type, shape)) return GroupedPath::per_group;
   return GroupedPath::grouped_mm;
 }
