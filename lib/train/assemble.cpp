@@ -138,6 +138,9 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
   auto placements = plan::place(architecture.parameters(), plan, layout, masters, problems);
   problems.throw_if_any("the parallel plan");
   plan::check_owned_stacks(placements, expert_stacks(architecture), problems);
+  const bool asks_for_groups = !settings.train.accelerator.parallel_plan.empty() || !sizes.extra.empty();
+  if (const auto unused = plan::describe_unused_entries(plan, layout); asks_for_groups && !unused.empty())
+    notes.push_back(unused);
   auto decay = optim::group_by_decay(architecture.parameters(), settings.train.optimizer.no_decay_params, problems);
   problems.throw_if_any("the settings");
 

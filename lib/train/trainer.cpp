@@ -83,13 +83,9 @@ Ending Trainer::train() {
   while (ending_.steps < total_steps_) {
     auto loaded = loader.next();
     base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, total_steps_);
-    executor::StepResult result;
-    take_step(loaded->windows, inputs_of(loaded->batches), result);
-    if (result.outcome == executor::Outcome::stopped) {
-      ending_.signal = signals_.received();
-      break;
-    }
-    if (settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
+    take_step(loaded->windows, inputs_of(loaded->batches));
+    if (ending_.signal == 0 && settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
+    if (ending_.signal != 0) break;
   }
   if (ending_.signal == 0) evaluate();
   ending_.seconds = base::seconds_now() - began;
@@ -99,16 +95,24 @@ Ending Trainer::train() {
   return ending_;
 }
 
-void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs, executor::StepResult& result) {
+// A program whose open agreed to stop has changed nothing.
+bool Trainer::is_stopped(const executor::StepResult& result) {
+  if (result.outcome == executor::Outcome::stopped) ending_.signal = signals_.received();
+  return result.outcome == executor::Outcome::stopped;
+}
+
+void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs) {
   const auto& settings = assembly_.blueprint().settings.train;
   const auto began = base::seconds_now();
   inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, total_steps_);
   inputs.stop_requested = signals_.received() != 0;
   const auto lr = inputs.lr;
-  result = assembly_.executor().run(assembly_.program(program::StepKind::train, windows.count), std::move(inputs));
-  if (result.outcome == executor::Outcome::stopped) return;
+  const auto result =
+      assembly_.executor().run(assembly_.program(program::StepKind::train, windows.count), std::move(inputs));
+  if (is_stopped(result)) return;
   ++ending_.steps;
   ending_.tokens += result.tokens;
+  base::log_debug("step {}: {}, of whose tokens {} count", ending_.steps, describe(windows), result.valid_tokens);
   record(windows, result, lr, base::seconds_now() - began);
   if (result.outcome != executor::Outcome::non_finite) return;
   const auto what =
@@ -147,10 +151,10 @@ void Trainer::record(const data::StepWindows& windows, const executor::StepResul
     metrics_.write(ExpertLoad{.step = m.step, .slots = result.expert_load});
 }
 
-// Held-out cross entropy over every window, without balance and z-loss.
+// Held-out cross entropy over every window, without balance and z-loss; left without a result when a signal asks to
+// stop.
 void Trainer::evaluate() {
   if (evaluation_ == nullptr || evaluated_at_ == ending_.steps) return;
-  evaluated_at_ = ending_.steps;
   const auto began = base::seconds_now();
   data::Loader loader(*evaluation_, loader_options(assembly_, 1));
   EvaluationMetrics m{.step = ending_.steps};
@@ -158,7 +162,10 @@ void Trainer::evaluate() {
   std::int64_t valid = 0;
   while (auto loaded = loader.next()) {
     const auto& program = assembly_.program(program::StepKind::evaluate, loaded->windows.count);
-    const auto result = assembly_.executor().run(program, inputs_of(loaded->batches));
+    auto inputs = inputs_of(loaded->batches);
+    inputs.stop_requested = signals_.received() != 0;
+    const auto result = assembly_.executor().run(program, std::move(inputs));
+    if (is_stopped(result)) return;
     sum += result.cross_entropy * static_cast<double>(result.valid_tokens);
     valid += result.valid_tokens;
     m.windows += result.sequences;
@@ -166,6 +173,7 @@ void Trainer::evaluate() {
   m.tokens = valid;
   m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
   m.seconds = base::seconds_now() - began;
+  evaluated_at_ = ending_.steps;
   ending_.evaluation = m;
   metrics_.write(m);
   report_.evaluation(m);

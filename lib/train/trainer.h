@@ -33,11 +33,13 @@ class Trainer {
           const StopSignals& signals, MetricsFile& metrics, Report& report);
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
-  // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. Collective over the world.
+  // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under
+  // way, and the evaluation under way after its present micro-batches, without a result. Collective over the world.
   Ending train();
 
  private:
-  void take_step(const data::StepWindows& windows, executor::StepInputs inputs, executor::StepResult& result);
+  void take_step(const data::StepWindows& windows, executor::StepInputs inputs);
+  bool is_stopped(const executor::StepResult& result);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
   void evaluate();
 
