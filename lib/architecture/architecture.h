@@ -99,7 +99,7 @@ struct Step {
 // evenly, and every token sends one row. Backward takes twice the forward's work.
 struct StepCost {
   double forward_flops = 0;  // 2 x multiply-adds
-  double kept_bytes = 0;     // saved for backward inside the segment (float32)
+  double kept_bytes = 0;     // kept for backward, the inputs included (float32)
   double written_bytes = 0;  // its differentiable outputs, of an exchange what it delivers (float32)
 };
 

@@ -52,18 +52,18 @@ double forward_flops(SegmentKind kind, const Sizes& s) {
   return 0;
 }
 
-// Elements that autograd keeps inside a segment beside the values it reads and writes.
+// Elements that backward needs of a segment, its inputs among them; what several segments keep counts for the first.
 double kept_elements(SegmentKind kind, const Sizes& s) {
   switch (kind) {
-    // The normed input, and query and key before their norms.
-    case SegmentKind::project: return s.tokens * (s.hidden + s.query() + s.key());
-    // The logarithm of the softmax's denominator.
-    case SegmentKind::attend: return s.tokens * s.heads;
-    // Logits, probabilities.
-    case SegmentKind::route: return 2 * s.tokens * s.experts;
-    // Expanded rows; gate, up and their product; outputs per slot.
-    case SegmentKind::experts: return s.slots() * (2 * s.hidden + 3 * s.inner);
-    // Residual, its norm; gate, up and their product.
+    // Its input and that normed; query and key before their norms.
+    case SegmentKind::project: return s.tokens * (2 * s.hidden + s.query() + s.key());
+    // Query, key, value, the output, and the logarithm of the softmax's denominator.
+    case SegmentKind::attend: return s.tokens * (2 * s.query() + 2 * s.key() + s.heads);
+    // Residual and its norm (the experts' rows); logits, probabilities.
+    case SegmentKind::route: return 2 * s.tokens * (s.hidden + s.experts);
+    // Gate and up products.
+    case SegmentKind::experts: return s.slots() * 2 * s.inner;
+    // Residual and its norm; gate, up and their product.
     case SegmentKind::dense: return s.tokens * (2 * s.hidden + 3 * s.dense_inner);
     // The gradient of hidden, formed in the forward pass.
     case SegmentKind::head: return s.tokens * s.hidden;
