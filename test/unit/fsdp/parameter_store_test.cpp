@@ -137,31 +137,5 @@ TEST_CASE("gathering twice, freeing what is not gathered and reducing without a 
   CHECK_THROWS_WITH(store.start_gather(0), Catch::Matchers::ContainsSubstring("unit embed is gathered already"));
 }
 
-TEST_CASE("a part of a tensor is strided memory: rows of dim 0, runs of dim 1 and what lies behind it") {
-  std::vector<float> memory(3 * 5 * 7);
-  const layout::Box outer = layout::whole_box({3, 5, 7});
-  layout::Box inner = outer;
-  inner.dims[0] = {1, 3};
-  inner.dims[1] = {2, 4};
-  const auto part = strided_part(memory.data(), sizeof(float), outer, inner);
-  CHECK(part.data == &memory[(1 * 5 + 2) * 7]);
-  CHECK(part.rows == 2);
-  CHECK(part.row_elements == 2 * 7);
-  CHECK(part.stride_elements == 5 * 7);
-
-  layout::Box vector_part = layout::whole_box({11});
-  vector_part.dims[0] = {4, 9};
-  const auto run = strided_part(memory.data(), sizeof(float), layout::whole_box({11}), vector_part);
-  CHECK(run.data == &memory[4]);
-  CHECK(run.rows == 5);
-  CHECK(run.row_elements == 1);
-  CHECK(run.stride_elements == 1);
-
-  inner = outer;
-  inner.dims[2] = {0, 3};
-  CHECK_THROWS_WITH(strided_part(memory.data(), sizeof(float), outer, inner),
-                    Catch::Matchers::ContainsSubstring("dim 2 is cut"));
-}
-
 }  // namespace
 }  // namespace tessera::fsdp
