@@ -43,7 +43,7 @@ std::vector<Field> checkpoint_rows() {
 std::vector<Field> log_rows() {
   return {
       word("train.log.level", &LogSettings::level, {"debug", "info", "warning", "error"}, "warning",
-           {"Least important lines that are shown.", "the lines on stderr"}),
+           {"Least important lines that are shown; debug adds the windows of each step.", "the lines on stderr"}),
       integer("train.log.every", &LogSettings::every, between(1, 1e15), "2",
               {"A line every N steps on a terminal, every 10 N into a file or pipe; metrics.jsonl has every step.",
                "the lines on stderr"}),

@@ -1,0 +1,19 @@
+// The command tessera-train, run within the test's process: its exit code and all that it printed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::test {
+
+struct FinishedCommand {
+  int exit_code = 0;
+  std::string out;  // standard output
+  std::string err;  // standard error: pages, step lines, warnings, the error
+};
+
+// `words` are the command line without the program's name. Not to be called by two threads: file descriptors 1 and 2
+// are redirected meanwhile.
+[[nodiscard]] FinishedCommand run_tessera_train(const std::vector<std::string>& words);
+
+}  // namespace tessera::test
