@@ -1,8 +1,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <thread>
 
 #include "base/log.h"
 #include "comm/launch.h"
@@ -68,6 +70,13 @@ void check_layout(const config::Settings& settings, config::Action action, std::
   static_cast<void>(layout::resolve_sizes(accelerator, asked > 0 ? asked : ranks, problems));
 }
 
+// Under mpirun an error that all ranks see is rank 0's to print; its exit ends the job. A rank that still lives after a
+// while saw it alone.
+void let_rank_0_speak(const comm::Launch& launch) {
+  if (launch.launcher == comm::Launcher::open_mpi && launch.rank > 0)
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+}
+
 }  // namespace
 
 int run_command(int argc, const char* const* argv) {
@@ -79,6 +88,7 @@ int run_command(int argc, const char* const* argv) {
     };
     return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
   } catch (const base::Error& error) {
+    if (error.code() == base::ExitCode::bad_input) let_rank_0_speak(launch);
     base::log_error("{}", error.what());
     return static_cast<int>(error.code());
   } catch (const c10::Error& error) {
