@@ -1,0 +1,110 @@
+// If this failed, a loss that is no number would be trained on, or stop a run without saying where it arose.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+#include "support/catch.h"
+#include "support/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+const std::filesystem::path base_fixture =
+    std::filesystem::path(TESSERA_SOURCE_DIR) / "test" / "oracle" / "fixtures" / "base";
+
+// A copy of the fixture's checkpoint in which element `index` of `tensor` is infinite.
+std::filesystem::path checkpoint_with_infinity(const SmallRun& files, const std::string& tensor, std::size_t index) {
+  auto bytes = base::read_file(base_fixture / "model.safetensors");
+  const checkpoint::SafetensorsFile file(base_fixture / "model.safetensors");
+  const auto* stored = file.find(tensor);
+  REQUIRE(stored != nullptr);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data() + sizeof header + header + stored->begin + index * sizeof infinity, &infinity,
+              sizeof infinity);
+  files.folder().write("damaged/config.json", base::read_file(base_fixture / "config.json"));
+  return files.folder().write("damaged/model.safetensors", bytes).parent_path();
+}
+
+Words words_of(const std::filesystem::path& checkpoint, const Words& more = {}) {
+  Words words{"--model.config_path", checkpoint / "config.json", "--model.model_path", checkpoint};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string message_of(const config::Settings& settings) {
+  try {
+    static_cast<void>(run_training(settings));
+  } catch (const base::Error& error) {
+    CHECK(error.code() == base::ExitCode::non_finite);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("an infinite weight stops the run, naming step, layer and batch") {
+  const SmallRun files;
+  const auto checkpoint = checkpoint_with_infinity(files, "model.layers.1.self_attn.o_proj.weight", 3);
+  const auto message = message_of(files.settings(words_of(checkpoint)));
+  CHECK(message.find("step 1: the output of layer 1 is not finite (epoch 0, windows 0 to 3)") == 0);
+  CHECK(message.find("train.on_nonfinite skip") != std::string::npos);
+  const auto lines = read_metrics(files.output() / "metrics.jsonl");
+  REQUIRE(lines.size() == 1);
+  CHECK(std::isnan(lines[0].numbers.at("loss")));
+  CHECK(lines[0].numbers.at("skipped") == 1);
+}
+
+TEST_CASE("an infinite head weight is the loss's, a rate that is too large the first layer's") {
+  const SmallRun files;
+  const auto checkpoint = checkpoint_with_infinity(files, "lm_head.weight", 3);
+  CHECK(message_of(files.settings(words_of(checkpoint))).find("step 1: the loss is not finite") == 0);
+  const auto message = message_of(files.settings({"--train.optimizer.lr", "1e38"}));
+  CHECK(message.find("step 2: the output of layer 0 is not finite") == 0);
+}
+
+TEST_CASE("skip passes over the steps that see an infinite weight, counts them, and the other weights stay finite") {
+  const SmallRun files;
+  // Token 36 has an infinite embedding; one of four documents has it.
+  const auto checkpoint = checkpoint_with_infinity(files, "model.embed_tokens.weight", 36 * 20 + 7);
+  files.folder().write("some.jsonl",
+                       jsonl_of({{1, 2, 3, 4, 5}, {6, 7, 36, 9, 10}, {11, 12, 13, 14, 15}, {3, 1, 4, 1, 5}}));
+  const auto trained = run_training(files.settings(
+      words_of(checkpoint, {"--data.train_path", files.folder() / "some.jsonl", "--data.documents", "separate",
+                            "--data.max_seq_len", "4", "--train.global_batch_size", "1", "--train.num_train_epochs",
+                            "3", "--train.max_steps", "100", "--train.on_nonfinite", "skip"})));
+  CHECK(trained.ending.steps == 12);
+  CHECK(trained.ending.skipped == 3);
+  const auto loss = trained.column("loss");
+  REQUIRE(loss.size() == 12);
+  CHECK(std::count_if(loss.begin(), loss.end(), [](double x) { return std::isfinite(x); }) == 9);
+  for (const auto& [name, master] : trained.masters) {
+    INFO(name);
+    const auto infinite = master.isfinite().logical_not().sum().item<std::int64_t>();
+    CHECK(infinite == (name == "model.embed_tokens.weight" ? 1 : 0));
+  }
+  for (const auto& [name, moment] : trained.moments) {
+    INFO(name);
+    CHECK(moment.isfinite().all().item<bool>());
+  }
+}
+
+TEST_CASE("a skipped step leaves weights, moments and the optimizer's count as they were") {
+  const SmallRun files;
+  const auto checkpoint = checkpoint_with_infinity(files, "model.layers.0.self_attn.o_proj.weight", 3);
+  Start start(files.settings(words_of(checkpoint)));
+  auto& assembly = start.assembly();
+  const auto step = start.steps(1).front();
+  const auto before = assembly.store().parameters().front().master.clone();
+  const auto result = assembly.executor().run(assembly.program(program::StepKind::train, step.windows), step.inputs);
+  CHECK(result.outcome == executor::Outcome::non_finite);
+  CHECK(assembly.optimizer().steps() == 0);
+  CHECK(same_bits({{"", before}}, {{"", assembly.store().parameters().front().master}}));
+  for (const auto& p : assembly.store().parameters()) CHECK(p.gradient.abs().max().item<double>() == 0);
+}
+
+}  // namespace
+}  // namespace tessera::test
