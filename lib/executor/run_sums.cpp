@@ -20,7 +20,13 @@ using program::ResourceKind;
 namespace {
 
 // Places in the vector of *open*; tokens of each micro-step follow.
-enum OpenPlace : std::size_t { open_valid, open_sequences, open_stop, open_data_failed, open_tokens };
+enum OpenPlace : std::size_t {
+  open_valid,
+  open_sequences,
+  open_data_failed,
+  open_stop_none,  // from here the number of ranks for each Stop
+  open_tokens = open_stop_none + 4
+};
 // Places in the vector of *close*; then per rank its first non-finite layer + 1 and its last non-finite gradient + 1,
 // the norm parts (unless they are maxima), and the load of experts.
 enum ClosePlace : std::size_t { close_cross_entropy, close_balance, close_z, close_ranks };
@@ -37,7 +43,7 @@ void Executor::Run::start_sum(const Instruction& i, void* data, std::size_t elem
 
 void Executor::Run::start_open(const Instruction& i) {
   open_.assign(open_tokens + size_of(program_.micro_steps), 0.0);
-  open_[open_stop] = inputs_.stop_requested ? 1 : 0;
+  if (inputs_.stop != Stop::none) open_[open_stop_none + size_of(static_cast<int>(inputs_.stop))] = 1;
   open_[open_data_failed] = inputs_.data_failed ? 1 : 0;
   for (std::size_t m = 0; m < inputs_.batches.size(); ++m) {
     const auto& batch = inputs_.batches[m];
@@ -54,7 +60,9 @@ void Executor::Run::finish_open() {
   result_.sequences = std::llround(open_[open_sequences]);
   for (std::size_t k = open_tokens; k < open_.size(); ++k) result_.tokens += std::llround(open_[k]);
   if (open_[open_valid] == 0) result_.outcome = Outcome::skipped;
-  if (open_[open_stop] > 0) result_.outcome = Outcome::stopped;
+  for (const auto stop : {Stop::user, Stop::terminate, Stop::interrupt})
+    if (open_[open_stop_none + size_of(static_cast<int>(stop))] > 0) result_.stop = stop;
+  if (result_.stop != Stop::none) result_.outcome = Outcome::stopped;
   if (open_[open_data_failed] > 0) result_.outcome = Outcome::data_failed;
   ends_early_ = result_.outcome != Outcome::done;
 }

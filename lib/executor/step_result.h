@@ -10,12 +10,15 @@
 
 namespace tessera::executor {
 
+// The signal that asks a run to stop, so that every rank learns of it.
+enum class Stop : std::uint8_t { none, interrupt, terminate, user };
+
 // What this rank brings to *open*.
 struct StepInputs {
   std::vector<model::Values> batches;  // per micro-step: the batch values (ids ... sequence_starts)
   double lr = 0;
-  bool stop_requested = false;  // a signal arrived on this rank
-  bool data_failed = false;     // the loader of this rank failed
+  Stop stop = Stop::none;    // a signal arrived on this rank
+  bool data_failed = false;  // the loader of this rank failed
 };
 
 enum class Outcome : std::uint8_t {
@@ -28,6 +31,7 @@ enum class Outcome : std::uint8_t {
 
 struct StepResult {
   Outcome outcome = Outcome::done;
+  Stop stop = Stop::none;         // why it was stopped, on whatever rank the signal arrived
   std::int64_t valid_tokens = 0;  // of the global batch, as all counts below
   std::int64_t tokens = 0;
   std::int64_t sequences = 0;

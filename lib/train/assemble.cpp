@@ -166,7 +166,7 @@ program::Program make_program(const Blueprint& blueprint, program::StepKind kind
   return program;
 }
 
-program::MemoryPlan make_memory_plan(const Blueprint& blueprint, const program::Program& program, std::int64_t rank) {
+program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank) {
   const auto& settings = blueprint.settings;
   program::MemoryFacts facts;
   facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
@@ -176,7 +176,13 @@ program::MemoryPlan make_memory_plan(const Blueprint& blueprint, const program::
   facts.optimizer_states = optimizer_states(settings.train.optimizer);
   facts.sequences = settings.train.micro_batch_size;
   facts.tokens = facts.sequences * settings.data.max_seq_len;
-  return program::plan_memory(program, blueprint.architecture, blueprint.placements, blueprint.layout, rank, facts);
+  const auto plan_of = [&](program::StepKind kind, std::int64_t windows) {
+    return program::plan_memory(make_program(blueprint, kind, windows), blueprint.architecture, blueprint.placements,
+                                blueprint.layout, rank, facts);
+  };
+  const auto training = program::larger_of(plan_of(program::StepKind::train, blueprint.global_batch),
+                                           plan_of(program::StepKind::train, 1));
+  return program::larger_of(training, plan_of(program::StepKind::evaluate, blueprint.global_batch));
 }
 
 std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split) {
@@ -198,12 +204,10 @@ std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split sp
 }
 
 Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world)
-    : blueprint_(std::move(blueprint)), rank_(world->rank()), mesh_(blueprint_.layout, world) {
-  const auto full = blueprint_.global_batch;
-  using program::StepKind;
-  memory_plan_ = make_memory_plan(blueprint_, program(StepKind::train, full), rank_);
-  for (const auto& other : {&program(StepKind::train, 1), &program(StepKind::evaluate, full)})
-    memory_plan_ = program::larger_of(memory_plan_, make_memory_plan(blueprint_, *other, rank_));
+    : blueprint_(std::move(blueprint)),
+      rank_(world->rank()),
+      mesh_(blueprint_.layout, world),
+      memory_plan_(make_memory_plan(blueprint_, rank_)) {
   store_ =
       std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,
                                              mesh_, rank_, store_options(blueprint_, memory_plan_));

@@ -48,9 +48,8 @@ struct Blueprint {
 // The checked program of a step of `windows` sequences.
 [[nodiscard]] program::Program make_program(const Blueprint& blueprint, program::StepKind kind, std::int64_t windows);
 
-// What `program` needs on `rank`.
-[[nodiscard]] program::MemoryPlan make_memory_plan(const Blueprint& blueprint, const program::Program& program,
-                                                   std::int64_t rank);
+// What the programs of a run need on `rank`: a full step, the shortest one, an evaluation.
+[[nodiscard]] program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank);
 
 // Opens the training or the held-out data; null if no path is set.
 enum class Split : std::uint8_t { training, evaluation };

@@ -36,7 +36,7 @@ std::string dry_run(const config::Settings& settings, std::int64_t world, std::i
   const auto training = make_dataset(blueprint, Split::training);
   const auto evaluation = make_dataset(blueprint, Split::evaluation);
   const auto program = make_program(blueprint, program::StepKind::train, blueprint.global_batch);
-  const auto memory = make_memory_plan(blueprint, program, rank);
+  const auto memory = make_memory_plan(blueprint, rank);
   const auto& architecture = blueprint.architecture;
 
   std::string text = "# settings\n" + config::dump_settings(settings);

@@ -72,6 +72,7 @@ class Report {
   void evaluation(const EvaluationMetrics& metrics) const;
   void end(const EndPage& page) const;
 
+  [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
   [[nodiscard]] bool shows(const StepMetrics& metrics) const;
   // From the mean of the last 20 steps; the first, which warms up caches and pools, only until there is a second.
   // Negative: no step yet.

@@ -58,7 +58,7 @@ std::string describe_optimizer(const Blueprint& blueprint) {
 }
 
 StartPage start_page(const Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-                     int threads) {
+                     std::int64_t steps, int threads) {
   const auto& b = assembly.blueprint();
   const auto& train = b.settings.train;
   const auto micro_steps = b.micro_steps(b.global_batch);
@@ -68,9 +68,9 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.active_parameters = b.architecture.active_parameters();
   page.data = describe_data(training);
   if (evaluation != nullptr) page.evaluation = describe_data(*evaluation);
-  page.steps = fmt::format("{}; each has {} sequences of {} tokens, in {} micro-steps of up to {} sequences",
-                           total_steps(training, train, b.global_batch), b.global_batch, b.settings.data.max_seq_len,
-                           micro_steps, train.micro_batch_size * b.data_ranks());
+  page.steps =
+      fmt::format("{}; each has {} sequences of {} tokens, in {} micro-steps of up to {} sequences", steps,
+                  b.global_batch, b.settings.data.max_seq_len, micro_steps, train.micro_batch_size * b.data_ranks());
   page.tokens_per_step = b.global_batch * b.settings.data.max_seq_len;
   page.optimizer = describe_optimizer(b);
   for (const auto& purpose : assembly.memory_plan().purposes)
@@ -120,9 +120,9 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   base::make_folder(output);
   base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
   MetricsFile metrics(output / "metrics.jsonl", ExistingMetrics::replace);
-  Report report(total_steps(*training, settings.train, assembly.blueprint().global_batch), settings.train.log.every,
-                audience_of_log());
-  report.start(start_page(assembly, *training, evaluation.get(), threads));
+  const auto steps = total_steps(*training, settings.train, assembly.blueprint().global_batch);
+  Report report(steps, settings.train.log.every, audience_of_log());
+  report.start(start_page(assembly, *training, evaluation.get(), steps, threads));
   Trainer trainer(assembly, *training, evaluation.get(), signals, metrics, report);
   const auto ending = trainer.train();
   metrics.close();

@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -20,6 +21,9 @@ namespace tessera::train {
 using architecture::ValueKind;
 
 namespace {
+
+constexpr std::array stops{std::pair{SIGINT, executor::Stop::interrupt}, std::pair{SIGTERM, executor::Stop::terminate},
+                           std::pair{SIGUSR1, executor::Stop::user}};
 
 at::Tensor offsets(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
@@ -73,16 +77,15 @@ Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::
       evaluation_(evaluation),
       signals_(signals),
       metrics_(metrics),
-      report_(report),
-      total_steps_(total_steps(training, assembly.blueprint().settings.train, assembly.blueprint().global_batch)) {}
+      report_(report) {}
 
 Ending Trainer::train() {
   const auto& settings = assembly_.blueprint().settings.train;
   data::Loader loader(training_, loader_options(assembly_, settings.num_train_epochs));
   const auto began = base::seconds_now();
-  while (ending_.steps < total_steps_) {
-    auto loaded = loader.next();
-    base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, total_steps_);
+  while (ending_.steps < report_.total_steps()) {
+    auto loaded = next_step(loader, program::StepKind::train);
+    base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, report_.total_steps());
     take_step(loaded->windows, inputs_of(loaded->batches));
     if (ending_.signal == 0 && settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
     if (ending_.signal != 0) break;
@@ -90,22 +93,46 @@ Ending Trainer::train() {
   if (ending_.signal == 0) evaluate();
   ending_.seconds = base::seconds_now() - began;
   ending_.reason = ending_.signal == 0
-                       ? fmt::format("all {} steps are done", total_steps_)
+                       ? fmt::format("all {} steps are done", report_.total_steps())
                        : fmt::format("stopped by {} after step {}", signal_name(ending_.signal), ending_.steps);
   return ending_;
 }
 
 // A program whose open agreed to stop has changed nothing.
 bool Trainer::is_stopped(const executor::StepResult& result) {
-  if (result.outcome == executor::Outcome::stopped) ending_.signal = signals_.received();
-  return result.outcome == executor::Outcome::stopped;
+  if (result.outcome == executor::Outcome::data_failed)
+    throw base::Error(base::ExitCode::rank_failed, "the data of another rank failed");
+  if (result.outcome != executor::Outcome::stopped) return false;
+  for (const auto& [signal, stop] : stops)
+    if (stop == result.stop) ending_.signal = signal;
+  return true;
+}
+
+executor::Stop Trainer::stop_asked() const {
+  for (const auto& [signal, stop] : stops)
+    if (signal == signals_.received()) return stop;
+  return executor::Stop::none;
+}
+
+std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program::StepKind kind) {
+  try {
+    return loader.next();
+  } catch (...) {
+    const auto& blueprint = assembly_.blueprint();
+    const auto& program = assembly_.program(kind, blueprint.global_batch);
+    executor::StepInputs inputs;
+    inputs.data_failed = true;
+    inputs.batches.assign(static_cast<std::size_t>(program.micro_steps), values_of(data::make_batch({})));
+    (void)assembly_.executor().run(program, std::move(inputs));
+    throw;
+  }
 }
 
 void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs) {
   const auto& settings = assembly_.blueprint().settings.train;
   const auto began = base::seconds_now();
-  inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, total_steps_);
-  inputs.stop_requested = signals_.received() != 0;
+  inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, report_.total_steps());
+  inputs.stop = stop_asked();
   const auto lr = inputs.lr;
   const auto result =
       assembly_.executor().run(assembly_.program(program::StepKind::train, windows.count), std::move(inputs));
@@ -160,10 +187,10 @@ void Trainer::evaluate() {
   EvaluationMetrics m{.step = ending_.steps};
   double sum = 0;
   std::int64_t valid = 0;
-  while (auto loaded = loader.next()) {
+  while (auto loaded = next_step(loader, program::StepKind::evaluate)) {
     const auto& program = assembly_.program(program::StepKind::evaluate, loaded->windows.count);
     auto inputs = inputs_of(loaded->batches);
-    inputs.stop_requested = signals_.received() != 0;
+    inputs.stop = stop_asked();
     const auto result = assembly_.executor().run(program, std::move(inputs));
     if (is_stopped(result)) return;
     sum += result.cross_entropy * static_cast<double>(result.valid_tokens);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "data/loader.h"
 #include "data/position.h"
 #include "train/assemble.h"
 #include "train/metrics.h"
@@ -28,7 +29,7 @@ struct Ending {
 
 class Trainer {
  public:
-  // `evaluation` may be null. All references must outlive the trainer.
+  // `evaluation` may be null; the report knows the number of steps. All references must outlive the trainer.
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
           const StopSignals& signals, MetricsFile& metrics, Report& report);
 
@@ -40,6 +41,9 @@ class Trainer {
  private:
   void take_step(const data::StepWindows& windows, executor::StepInputs inputs);
   bool is_stopped(const executor::StepResult& result);
+  [[nodiscard]] executor::Stop stop_asked() const;
+  // The next step of `loader`. Its error is made known to all ranks in *open* of a step before it is thrown.
+  std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
   void evaluate();
 
@@ -49,7 +53,6 @@ class Trainer {
   const StopSignals& signals_;
   MetricsFile& metrics_;
   Report& report_;
-  std::int64_t total_steps_ = 0;
   std::int64_t evaluated_at_ = -1;
   Ending ending_;
 };

@@ -1,0 +1,41 @@
+// If this failed, a part of a run would not be what its settings say.
+#include "train/assemble.h"
+
+#include "support/catch.h"
+#include "support/small_run.h"
+
+namespace tessera::train {
+namespace {
+
+std::vector<std::string> notes_about_plans(const config::Settings& settings) {
+  std::vector<std::string> found;
+  for (const auto& note : make_blueprint(settings, 2).notes)
+    if (note.find("not in use of") == 0) found.push_back(note);
+  return found;
+}
+
+TEST_CASE("entries of the plan that shard nothing are noted where groups or a plan were asked for") {
+  const test::SmallRun files;
+  auto settings = files.settings();
+  CHECK(notes_about_plans(settings).empty());
+  settings.train.accelerator.extra_parallel_names = {"ep"};
+  settings.train.accelerator.extra_parallel_sizes = {2};
+  const auto notes = notes_about_plans(settings);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].find("emb (not named)") != std::string::npos);
+  CHECK(notes[0].find("ep (") == std::string::npos);
+}
+
+TEST_CASE("the program of a step is made once for its number of micro-steps") {
+  const test::SmallRun files;
+  test::Start start(files.settings({"--train.micro_batch_size", "3", "--train.global_batch_size", "7"}));
+  auto& assembly = start.assembly();
+  using program::StepKind;
+  CHECK(assembly.program(StepKind::train, 7).micro_steps == 3);
+  CHECK(&assembly.program(StepKind::train, 7) == &assembly.program(StepKind::train, 8));
+  CHECK(&assembly.program(StepKind::train, 7) != &assembly.program(StepKind::train, 6));
+  CHECK(assembly.program(StepKind::evaluate, 2).micro_steps == 1);
+}
+
+}  // namespace
+}  // namespace tessera::train
