@@ -8,7 +8,7 @@
 # TESSERA_DEMO_OUTPUT names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/build.sh
+scripts/build.sh --target tessera-train
 
 text=(/usr/include/c++/*)
 text=${text[-1]}
