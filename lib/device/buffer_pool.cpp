@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "base/error.h"
+#include "base/quantity.h"
 
 namespace tessera::device {
 
@@ -20,7 +20,8 @@ BufferPool::Memory BufferPool::allocate(std::int64_t bytes) {
   constexpr std::size_t alignment = 64;
   const auto rounded = (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  if (memory == nullptr) throw std::bad_alloc();
+  base::require(memory != nullptr, "no memory for a buffer of {}; use a smaller model, more ranks, or fsdp_mode fsdp2",
+                base::format_bytes(static_cast<std::uint64_t>(bytes)));
   return Memory(memory);
 }
 

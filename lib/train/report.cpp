@@ -118,7 +118,7 @@ std::string format_evaluation(const EvaluationMetrics& m) {
 
 std::string format_end(const EndPage& page) {
   std::string text = page.reason + "\n";
-  const double rate = page.seconds > 0 ? static_cast<double>(page.tokens) / page.seconds : 0;
+  const double rate = page.step_seconds > 0 ? static_cast<double>(page.tokens) / page.step_seconds : 0;
   text += format_rows(
       {{"steps", fmt::format("{}{}", page.steps,
                              page.skipped_steps > 0 ? fmt::format(" ({} skipped)", page.skipped_steps) : "")},

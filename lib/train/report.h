@@ -39,6 +39,7 @@ struct EndPage {
   std::int64_t steps = 0, skipped_steps = 0;
   std::int64_t tokens = 0;
   double seconds = 0;                                           // wall clock of the training loop
+  double step_seconds = 0;                                      // of its steps, without evaluations
   std::vector<std::pair<std::string, double>> seconds_by_kind;  // kind of instruction -> seconds of one rank; any order
   std::uint64_t peak_memory = 0;                                // bytes of the process; 0: not known
   std::vector<std::string> results;  // "held-out cross entropy 2.1234, perplexity 8.36", files

@@ -96,6 +96,7 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
                .skipped_steps = ending.skipped,
                .tokens = ending.tokens,
                .seconds = ending.seconds,
+               .step_seconds = ending.step_seconds,
                .peak_memory = peak_memory()};
   for (const auto& [kind, entry] : assembly.executor().timeline().entries())
     page.seconds_by_kind.emplace_back(kind, entry.seconds);

@@ -140,7 +140,9 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   ++ending_.steps;
   ending_.tokens += result.tokens;
   base::log_debug("step {}: {}, of whose tokens {} count", ending_.steps, describe(windows), result.valid_tokens);
-  record(windows, result, lr, base::seconds_now() - began);
+  const auto seconds = base::seconds_now() - began;
+  ending_.step_seconds += seconds;
+  record(windows, result, lr, seconds);
   if (result.outcome != executor::Outcome::non_finite) return;
   const auto what =
       fmt::format("step {}: {} is not finite ({})", ending_.steps, result.non_finite_where, describe(windows));

@@ -23,7 +23,8 @@ struct Ending {
   std::int64_t steps = 0;  // optimizer steps, skipped ones included
   std::int64_t skipped = 0;
   std::int64_t tokens = 0;
-  double seconds = 0;
+  double seconds = 0;                           // wall clock of the training loop, evaluations included
+  double step_seconds = 0;                      // of the steps alone
   std::optional<EvaluationMetrics> evaluation;  // the last one
 };
 

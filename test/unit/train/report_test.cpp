@@ -126,12 +126,13 @@ TEST_CASE("the end page has time by kind of instruction, and what is left is sho
   page.skipped_steps = 2;
   page.tokens = 20000;
   page.seconds = 10;
+  page.step_seconds = 8;
   page.seconds_by_kind = {{"Forward", 4}, {"Backward", 5}};
   page.results = {"held-out cross entropy 2.1"};
   const std::string text = format_end(page);
   CHECK_THAT(text, Contains("all 200 steps are done\n"));
   CHECK_THAT(text, Contains("200 (2 skipped)"));
-  CHECK_THAT(text, Contains("(2.00k tokens/s)"));
+  CHECK_THAT(text, Contains("(2.50k tokens/s)"));
   CHECK_THAT(text, Contains("Forward               4.00 s  40.0 %"));
   CHECK_THAT(text, Contains("between instructions  1.00 s  10.0 %"));
   CHECK_THAT(text, Contains("held-out cross entropy 2.1"));
