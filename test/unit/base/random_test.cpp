@@ -77,6 +77,19 @@ TEST_CASE("a permutation hits every number once, for every small size") {
   }
 }
 
+// The same values stand in test/scripts/data_order_test.sh: scripts/peers/data_order.py repeats the order in Python.
+TEST_CASE("permutations have the values that the comparison with PyTorch relies on") {
+  const auto first = [](const Permutation& order, std::uint64_t count) {
+    std::vector<std::uint64_t> values;
+    for (std::uint64_t i = 0; i < count; ++i) values.push_back(order(i));
+    return values;
+  };
+  CHECK(stream_of("data order") == 0x9c45eda72d4d1a9e);
+  CHECK(first(Permutation(585, 42, 3), 8) == std::vector<std::uint64_t>{351, 196, 70, 67, 359, 161, 429, 444});
+  CHECK(first(Permutation(7, 5, (std::uint64_t{1} << 40) + 1), 7) == std::vector<std::uint64_t>{5, 3, 1, 4, 0, 6, 2});
+  CHECK(first(Permutation(1000000, 9, 1), 4) == std::vector<std::uint64_t>{263763, 183821, 36201, 668097});
+}
+
 TEST_CASE("a permutation of a large range stays in it and does not repeat") {
   for (const std::uint64_t n : {std::uint64_t{1} << 40, (std::uint64_t{1} << 40) + 1, ~std::uint64_t{0}}) {
     const Permutation order(n, 3, 5);
