@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Compares tessera-train with PyTorch on one core: speed, memory, time to the first step; then small benchmarks of parts.
+#   scripts/bench.sh [--quick] [--ops]
+#     --quick   two runs of each side instead of five
+#     --ops     only the small benchmarks (products, permutation, loss, attention, data)
+# The first call installs PyTorch with all its dependencies into .deps/peers (3 GB to fetch, 5 GB on disk). Results are in
+# output/bench/, those that were kept in test/bench/README.md. TESSERA_PEERS_PYTHON names a Python that has the packages of
+# scripts/peers/requirements.txt already.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() { printf 'bench: %s\n' "$*" >&2; exit 2; }
+
+command="scripts/bench.sh $*" repeats=5 compares=yes
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) repeats=2 ;;
+    --ops) compares=no ;;
+    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    *) fail "unknown argument '$1'; see scripts/bench.sh --help" ;;
+  esac
+  shift
+done
+
+install_peers() {
+  local stamp=.deps/peers/installed
+  if [ -e "$stamp" ] && cmp -s scripts/peers/requirements.txt "$stamp"; then return; fi
+  echo "bench: installing PyTorch into .deps/peers"
+  rm -rf .deps/peers
+  python3 -m venv .deps/peers || fail "'python3 -m venv .deps/peers' failed (see above)"
+  .deps/peers/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check \
+      -r scripts/peers/requirements.txt || fail "'pip install -r scripts/peers/requirements.txt' failed; is there a network?"
+  cp scripts/peers/requirements.txt "$stamp"
+}
+
+scripts/build.sh --target tessera-train --target bench
+mkdir -p output/bench
+if [ $compares = yes ]; then
+  python=${TESSERA_PEERS_PYTHON:-}
+  if [ -z "$python" ]; then install_peers; python=.deps/peers/bin/python; fi
+  "$python" scripts/peers/make_bench_inputs.py output/bench/inputs
+  "$python" scripts/peers/compare.py --inputs output/bench/inputs --output output/bench --bin build/bin --python "$python" \
+      --repeats $repeats --command "$command"
+fi
+OMP_NUM_THREADS=1 build/bin/bench_ops | tee output/bench/ops.md
+build/bin/bench_data output/bench | tee output/bench/data.md

@@ -1,0 +1,55 @@
+// Times of repeated calls, for the small benchmarks.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace tessera::bench {
+
+// The median over as many calls as fit into `budget` seconds, at least five, after one call that does not count.
+template <class Body>
+double median_seconds(const Body& body, double budget = 0.7) {
+  body();
+  std::vector<double> times;
+  double spent = 0;
+  while (times.size() < 5 || spent < budget) {
+    const double began = base::seconds_now();
+    body();
+    times.push_back(base::seconds_now() - began);
+    spent += times.back();
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+// Both bodies in turn, so that a disturbance of the machine meets both: the medians of their times.
+struct TwoTimes {
+  double first = 0, second = 0;
+};
+template <class First, class Second>
+TwoTimes median_seconds_of_both(const First& first, const Second& second, double budget = 1.5) {
+  first();
+  second();
+  std::vector<double> a, b;
+  double spent = 0;
+  while (a.size() < 5 || spent < budget) {
+    const double began = base::seconds_now();
+    first();
+    const double between = base::seconds_now();
+    second();
+    const double end = base::seconds_now();
+    a.push_back(between - began);
+    b.push_back(end - between);
+    spent += end - began;
+  }
+  const auto middle = static_cast<std::ptrdiff_t>(a.size() / 2);
+  std::nth_element(a.begin(), a.begin() + middle, a.end());
+  std::nth_element(b.begin(), b.begin() + middle, b.end());
+  return {a[a.size() / 2], b[b.size() / 2]};
+}
+
+}  // namespace tessera::bench
