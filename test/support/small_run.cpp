@@ -162,7 +162,8 @@ Trained run_training(const config::Settings& settings) {
   std::filesystem::create_directories(output);
   const train::StopSignals signals;
   train::MetricsFile metrics(output / "metrics.jsonl", train::ExistingMetrics::replace);
-  train::Report report(1, 1, train::Audience::file);
+  const auto steps = train::total_steps(*training, settings.train, assembly.blueprint().global_batch);
+  train::Report report(steps, 1, train::Audience::file);
   train::Trainer trainer(assembly, *training, evaluation.get(), signals, metrics, report);
   Trained trained;
   trained.ending = trainer.train();
