@@ -124,19 +124,21 @@ std::size_t allocated() {
   return info.uordblks + info.hblkhd;
 }
 
-TEST_CASE("memory is flat over 200 evaluation batches and over 50 training steps") {
+TEST_CASE("memory is flat over 200 evaluation batches and over 200 training steps") {
   const SmallRun files;
   Start start(files.settings({"--model.router_aux_loss_coef", "1", "--train.gradient_checkpointing.enable", "true"}));
   const auto step = start.steps(1).front();
   for (const auto& [kind, warm_up, runs] :
-       {std::tuple{program::StepKind::evaluate, 20, 200}, {program::StepKind::train, 10, 50}}) {
+       {std::tuple{program::StepKind::evaluate, 20, 200}, {program::StepKind::train, 20, 200}}) {
     const auto& program = start.assembly().program(kind, step.windows);
     for (int k = 0; k < warm_up; ++k) static_cast<void>(start.assembly().executor().run(program, step.inputs));
     const auto before = allocated();
     for (int k = 0; k < runs; ++k) static_cast<void>(start.assembly().executor().run(program, step.inputs));
     const auto after = allocated();
     INFO(before << " bytes before, " << after << " after");
-    CHECK(after < before + 4096);
+    // A tensor kept by each run would cost more than 200 bytes a run, however small; the allocator's caches vary by
+    // some kilobytes in all.
+    CHECK(after < before + 200 * static_cast<std::size_t>(runs));
   }
 }
 
