@@ -66,7 +66,7 @@ class Communicator {
   // One call per unit, with a block per tensor.
   [[nodiscard]] virtual Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) = 0;
   [[nodiscard]] virtual Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) = 0;
-  // In place, in rank order.
+  // In place, in rank order: the same bits on every rank, every time (bfloat16 is summed in float32 and rounded once).
   [[nodiscard]] virtual Handle all_reduce(void* data, std::int64_t elements, ElementType type,
                                           ReduceOperation operation, KeepAlive keep) = 0;
   // Rows of `row_elements` elements: send_counts[k] rows to rank k from consecutive memory, receive_counts[k] from rank
@@ -77,6 +77,11 @@ class Communicator {
   [[nodiscard]] virtual Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root,
                                          KeepAlive keep) = 0;
   virtual void barrier() = 0;  // returns when every rank has called it
+
+  // The communicator of a part of this group: its rank k is rank ranks[k] of this group. Each rank passes the part that
+  // it belongs to itself; the parts of different ranks are equal or have no rank in common. Lives no longer than the
+  // World.
+  [[nodiscard]] virtual std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) = 0;
 };
 
 // The group of one rank: moves nothing, and adds what is to be added.

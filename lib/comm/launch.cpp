@@ -31,9 +31,26 @@ constexpr Announcement announcements[] = {
     {Launcher::slurm, "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NTASKS_PER_NODE"},
 };
 
+// srun --mpi=pmix: Open MPI learns the rest from PMIx when it starts.
+std::optional<Launch> slurm_with_pmix(const Environment& environment) {
+  const auto rank = number(environment, "PMIX_RANK");
+  if (!rank || environment("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
+  for (const auto* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    const auto ranks = number(environment, name);
+    if (!ranks || *ranks < 1) continue;
+    return Launch{.launcher = Launcher::open_mpi,
+                  .ranks = *ranks,
+                  .rank = *rank,
+                  .local_ranks = number(environment, "SLURM_NTASKS_PER_NODE").value_or(1),
+                  .announced_by = std::string(name) + "=" + std::to_string(*ranks)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Launch read_launch(const Environment& environment) {
+  if (const auto launch = slurm_with_pmix(environment)) return *launch;
   for (const auto& a : announcements) {
     const auto ranks = number(environment, a.ranks);
     if (!ranks || *ranks < 1) continue;

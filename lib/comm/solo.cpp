@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/piece_sum.h"
 
 namespace tessera::comm {
 
@@ -24,46 +25,6 @@ class Done final : public Operation {
   void wait() override {}
 };
 
-template <class Sum, class Element, class Widen>
-void add_piece(const Strided& from, const Strided& to, Widen widen) {
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    const auto* source = static_cast<const Element*>(from.data) + row * from.stride_elements;
-    auto* target = static_cast<Sum*>(to.data) + row * to.stride_elements;
-    for (std::int64_t k = 0; k < from.row_elements; ++k) target[k] += widen(source[k]);
-  }
-}
-
-float widened(std::uint16_t bfloat16) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(bfloat16) << 16;
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-template <class T>
-void add_same(const Strided& from, const Strided& to) {
-  add_piece<T, T>(from, to, [](T x) { return x; });
-}
-
-void add_block(const ReduceBlock& block) {
-  const auto& piece = block.pieces.at(0);
-  base::expect(piece.rows == block.sum.rows && piece.row_elements == block.sum.row_elements,
-               "a piece of {} x {} is added to a sum of {} x {}", piece.rows, piece.row_elements, block.sum.rows,
-               block.sum.row_elements);
-  if (block.type == ElementType::bfloat16) {
-    base::expect(block.sum_type == ElementType::float32, "bfloat16 is summed in float32 only");
-    return add_piece<float, std::uint16_t>(piece, block.sum, widened);
-  }
-  base::expect(block.type == block.sum_type, "a sum of another type than its pieces");
-  switch (block.type) {
-    case ElementType::float32: return add_same<float>(piece, block.sum);
-    case ElementType::float64: return add_same<double>(piece, block.sum);
-    case ElementType::int32: return add_same<std::int32_t>(piece, block.sum);
-    case ElementType::int64: return add_same<std::int64_t>(piece, block.sum);
-    case ElementType::bfloat16: break;
-  }
-}
-
 class Solo final : public Communicator {
  public:
   [[nodiscard]] std::int64_t rank() const override { return 0; }
@@ -71,14 +32,14 @@ class Solo final : public Communicator {
 
   Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive) override {
     for (const auto& block : blocks)
-      base::expect(block.pieces.size() == 1, "{} pieces for one rank", block.pieces.size());
+      base::expect(block.pieces.size() == 1, "{} pieces for 1 ranks", block.pieces.size());
     return std::make_unique<Done>();
   }
 
   Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive) override {
     for (const auto& block : blocks) {
-      base::expect(block.pieces.size() == 1, "{} pieces for one rank", block.pieces.size());
-      add_block(block);
+      PieceSum sum({summed_piece(block, 0, 1)}, 0, 1);
+      sum.add(0, sum.bytes(), {});
     }
     return std::make_unique<Done>();
   }
@@ -103,6 +64,11 @@ class Solo final : public Communicator {
   }
 
   void barrier() override {}
+
+  std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) override {
+    base::expect(ranks.size() == 1 && ranks[0] == 0, "{} ranks of a group of one", ranks.size());
+    return solo_communicator();
+  }
 };
 
 }  // namespace

@@ -2,20 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 
+#include "base/error.h"
+#include "comm/agreement.h"
 #include "comm/communicator.h"
 #include "comm/launch.h"
 
 namespace tessera::comm {
 
-// Starts MPI if a launcher of MPI started this process, and sets the allocator so that large buffers are kept in the
-// process (an mmap and a page fault for every temporary cost 10 to 20 % of a step on a CPU). A plain start and `mpirun
-// -n 1` are the same thing. Throws Error(bad_input) when more than one rank is announced: runs of many ranks are not
-// built yet.
+struct WorldOptions {
+  double timeout_s = 600;          // a collective that takes longer is called stuck, and ends the job
+  std::int64_t message_bytes = 0;  // the largest message, for tests; a multiple of 8; 0: chosen by the group's size
+};
+
+// Starts MPI if a launcher of Open MPI started this process, and sets the allocator so that large buffers are kept in
+// the process (an mmap and a page fault for every temporary cost 10 to 20 % of a step on a CPU). A plain start and
+// `mpirun -n 1` are the same thing. Throws Error(bad_input) if more ranks are announced than MPI sees: each would take
+// itself for the only one.
+//
+// A rank never fails alone: run() ends the job when the body throws on one rank, and so does a collective that is stuck
+// or whose messages do not fit, with one message and the failure's exit code. What ranks of several hosts say at the
+// same time is said once a host.
 class World {
  public:
-  explicit World(const Launch& launch);
+  explicit World(const Launch& launch, const WorldOptions& options = {});
+  // Waits for the other ranks; when an exception passes, ends the job.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -24,9 +38,21 @@ class World {
   [[nodiscard]] std::int64_t size() const { return communicator_->size(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
+  using Describe = std::function<Failure(const std::exception_ptr&)>;
+  // Calls `body` and returns its exit code. An exception is logged once and becomes its exit code: on all ranks if it
+  // is an AgreedError or there is one rank, otherwise by ending the job.
+  [[nodiscard]] base::ExitCode run(const std::function<base::ExitCode()>& body,
+                                   const Describe& describe = describe_failure);
+
+  // Logs `message`, unless another rank of this host has spoken before, and ends all ranks.
+  [[noreturn]] void end_job(const Failure& failure);
+
  private:
+  class Mpi;
+
   std::shared_ptr<Communicator> communicator_;
-  bool started_mpi_ = false;
+  std::unique_ptr<Mpi> mpi_;  // null: one rank that nobody launched
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace tessera::comm

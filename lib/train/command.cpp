@@ -35,6 +35,13 @@ base::LogLevel log_level(config::LogLevel level) {
   return {};
 }
 
+void refuse_many(const comm::Launch& launch) {
+  base::require(launch.ranks <= 1,
+                "{} ranks were started ({}); training on more than one rank is not built yet; "
+                "start one: tessera-train config.json, or mpirun -n 1 tessera-train config.json",
+                launch.ranks, launch.announced_by);
+}
+
 base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {
   using config::Action;
   const bool speaks = launch.rank == 0;
@@ -55,7 +62,7 @@ base::ExitCode act(const config::CommandLine& command, const comm::Launch& launc
       if (speaks) print(dry_run(command.settings, asked > 0 ? asked : launch.ranks, command.rank));
       return base::ExitCode::done;
     }
-    case Action::train: return run(command.settings, comm::World(launch));
+    case Action::train: refuse_many(launch); return run(command.settings, comm::World(launch));
   }
   base::expect(false, "no such action: {}", static_cast<int>(command.action));
   return {};

@@ -1,9 +1,18 @@
 #include "comm/world.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <mpi.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "comm/mpi/mpi_communicator.h"
 
 namespace tessera::comm {
 
@@ -16,36 +25,152 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-void refuse_many(std::int64_t ranks, const std::string& announced_by) {
-  base::require(ranks <= 1,
-                "{} ranks were started ({}); training on more than one rank is not built yet; "
-                "start one: tessera-train config.json, or mpirun -n 1 tessera-train config.json",
-                ranks, announced_by);
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
 }
+
+void require_mpi_sees(std::int64_t ranks, const Launch& launch) {
+  base::require(ranks == launch.ranks,
+                "{} ranks were announced ({}), but MPI sees {}: each would take itself for the only one; start them by "
+                "mpirun -n {} of Open MPI, with which this program was built, or, where Slurm has PMIx, by srun "
+                "--mpi=pmix -n {}",
+                launch.ranks, launch.announced_by, ranks, launch.ranks, launch.ranks);
+}
+
+std::int64_t largest_tag(MPI_Comm communicator) {
+  void* value = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(communicator, MPI_TAG_UB, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
+  constexpr std::int64_t promised = 32767;
+  return found != 0 ? *static_cast<const int*>(value) : promised;
+}
+
+// MPI from its start to its end.
+class Started {
+ public:
+  Started() {
+    int provided = 0;
+    const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    base::require(result == MPI_SUCCESS, "MPI did not start (MPI_Init_thread returned {})", result);
+    if (provided == MPI_THREAD_MULTIPLE) return;
+    MPI_Finalize();
+    base::fail("this MPI was built without MPI_THREAD_MULTIPLE; use one that has it (Open MPI 4 has)");
+  }
+  ~Started() { MPI_Finalize(); }
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+};
+
+// A communicator of our own, with errors that are returned.
+class Channel {
+ public:
+  Channel() {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(communicator_, &rank_);
+    MPI_Comm_size(communicator_, &size_);
+  }
+  ~Channel() { MPI_Comm_free(&communicator_); }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  [[nodiscard]] MPI_Comm communicator() const { return communicator_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+};
 
 }  // namespace
 
-World::World(const Launch& launch) : communicator_(solo_communicator()) {
-  refuse_many(launch.ranks, launch.announced_by);
+// In the order in which they start; they end in the opposite one.
+class World::Mpi {
+ public:
+  explicit Mpi(const WorldOptions& options)
+      : table_(channel_.communicator()),
+        progress_(channel_.communicator(), options.timeout_s, table_,
+                  [this](const std::string& reason) {
+                    end_job({base::ExitCode::rank_failed, reason});
+                  }),
+        message_bytes_(options.message_bytes) {}
+
+  [[nodiscard]] int size() const { return channel_.size(); }
+
+  [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
+    if (size() == 1) return solo_communicator();
+    const auto id_limit = (largest_tag(channel_.communicator()) + 1) / tags_per_group;
+    auto groups = std::make_shared<MpiGroups>(
+        MpiGroups{.progress = progress_, .message_bytes = message_bytes_, .id_limit = id_limit, .next_id = 1});
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return std::make_shared<MpiCommunicator>(std::move(groups), std::move(all), channel_.rank(), 0);
+  }
+
+  // Any thread, several at once.
+  [[noreturn]] void end_job(const Failure& failure) {
+    if (table_.claim_last_word())
+      base::log_error("rank {} on {}: {}", channel_.rank(), host_name(), failure.message);
+    else
+      std::this_thread::sleep_for(std::chrono::seconds(5));  // the rank that spoke ends the job with its own code
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
+    std::abort();
+  }
+
+ private:
+  Started started_;
+  Channel channel_;
+  RankTable table_;
+  Progress progress_;
+  std::int64_t message_bytes_;
+};
+
+World::World(const Launch& launch, const WorldOptions& options) : communicator_(solo_communicator()) {
+  base::expect(options.message_bytes == 0 || is_legal_message(options.message_bytes), "messages of {} bytes",
+               options.message_bytes);
   keep_freed_memory();
-  if (launch.launcher != Launcher::open_mpi) return;
+  if (launch.launcher != Launcher::open_mpi) {
+    require_mpi_sees(1, launch);
+    return;
+  }
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized != 0) return;
-  int provided = 0;
-  const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-  base::require(result == MPI_SUCCESS, "MPI did not start (MPI_Init_thread returned {})", result);
-  started_mpi_ = true;
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks > 1) {
-    MPI_Finalize();
-    refuse_many(ranks, "MPI_COMM_WORLD");
-  }
+  base::expect(initialized == 0, "one World a process");
+  mpi_ = std::make_unique<Mpi>(options);
+  require_mpi_sees(mpi_->size(), launch);
+  communicator_ = mpi_->make_communicator();
 }
 
 World::~World() {
-  if (started_mpi_) MPI_Finalize();
+  if (size() == 1) return;
+  if (std::uncaught_exceptions() > exceptions_)
+    end_job({base::ExitCode::rank_failed, "an exception ends this rank; the other ranks would wait for it"});
+  try {
+    communicator_->barrier();
+  } catch (...) {
+    end_job(describe_failure(std::current_exception()));
+  }
+}
+
+base::ExitCode World::run(const std::function<base::ExitCode()>& body, const Describe& describe) {
+  try {
+    return body();
+  } catch (const AgreedError& error) {
+    if (rank() == 0) base::log_error("{}", error.what());
+    return error.code();
+  } catch (...) {
+    const auto failure = describe(std::current_exception());
+    if (size() > 1) end_job(failure);
+    base::log_error("{}", failure.message);
+    return failure.code;
+  }
+}
+
+void World::end_job(const Failure& failure) {
+  if (mpi_ != nullptr) mpi_->end_job(failure);
+  base::log_error("{}", failure.message);
+  std::exit(static_cast<int>(failure.code));
 }
 
 }  // namespace tessera::comm

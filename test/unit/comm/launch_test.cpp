@@ -47,6 +47,14 @@ TEST_CASE("mpirun within a Slurm job counts mpirun's ranks, not the job's tasks"
   CHECK(launch.ranks == 1);
 }
 
+TEST_CASE("Slurm starts ranks of Open MPI where it speaks PMIx") {
+  const auto launch = launch_of({{"PMIX_RANK", "2"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  CHECK(launch.launcher == Launcher::open_mpi);
+  CHECK(launch.ranks == 4);
+  CHECK(launch.rank == 2);
+  CHECK(launch.announced_by == "SLURM_STEP_NUM_TASKS=4");
+}
+
 TEST_CASE("what is no positive number announces nothing") {
   for (const char* text : {"", "0", "-2", "4x", "four", " 4", "99999999999999999999"}) {
     INFO("'" << text << "'");

@@ -1,0 +1,54 @@
+#include "comm/agreement.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace tessera::comm {
+
+Failure describe_failure(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const base::Error& e) {
+    return {e.code(), e.what()};
+  } catch (const std::exception& e) {
+    return {base::ExitCode::rank_failed, e.what()};
+  } catch (...) {
+    return {base::ExitCode::rank_failed, "an exception of unknown type"};
+  }
+}
+
+void agree(Communicator& group, const std::optional<Failure>& failure) {
+  // The lower the rank, the larger its voice; 0: all is well.
+  std::int32_t voice = failure ? static_cast<std::int32_t>(group.size() - group.rank()) : 0;
+  group.all_reduce(&voice, 1, ElementType::int32, ReduceOperation::max, nullptr)->wait();
+  if (voice == 0) return;
+  const auto speaker = group.size() - voice;
+  std::int64_t head[2] = {};  // exit code, bytes of the message
+  std::vector<std::int32_t> text;
+  if (group.rank() == speaker) {
+    head[0] = static_cast<std::int64_t>(failure->code);
+    head[1] = static_cast<std::int64_t>(failure->message.size());
+  }
+  group.broadcast(head, 2, ElementType::int64, speaker, nullptr)->wait();
+  text.resize((static_cast<std::size_t>(head[1]) + 3) / 4);
+  if (group.rank() == speaker) std::memcpy(text.data(), failure->message.data(), failure->message.size());
+  group.broadcast(text.data(), static_cast<std::int64_t>(text.size()), ElementType::int32, speaker, nullptr)->wait();
+  const std::string message(reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(head[1]));
+  throw AgreedError(static_cast<base::ExitCode>(head[0]),
+                    group.size() == 1 ? message : fmt::format("rank {}: {}", speaker, message));
+}
+
+void agree_on(Communicator& group, const std::function<void()>& action) {
+  std::optional<Failure> failure;
+  try {
+    action();
+  } catch (...) {
+    failure = describe_failure(std::current_exception());
+  }
+  agree(group, failure);
+}
+
+}  // namespace tessera::comm

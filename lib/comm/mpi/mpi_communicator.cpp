@@ -1,0 +1,273 @@
+#include "comm/mpi/mpi_communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace tessera::comm {
+
+namespace {
+
+// Arrays up to this size are summed whole by every rank: one round of messages, where blocks take two.
+constexpr std::int64_t summed_whole_bytes = 32 << 10;
+
+class Pending final : public Operation {
+ public:
+  explicit Pending(std::shared_ptr<Task> task) : task_(std::move(task)) {}
+  void wait() override { task_->wait(); }
+
+ private:
+  std::shared_ptr<Task> task_;
+};
+
+std::string describe(const std::vector<int>& members) {
+  constexpr std::size_t most = 16;
+  const auto count = members.size();
+  if (count > 2 && members.back() - members.front() == static_cast<int>(count) - 1 &&
+      std::is_sorted(members.begin(), members.end()))
+    return fmt::format("ranks {}-{}", members.front(), members.back());
+  if (count <= most) return fmt::format("ranks {}", fmt::join(members, ", "));
+  return fmt::format("{} ranks ({}, ...)", count, fmt::join(members.begin(), members.begin() + most, ", "));
+}
+
+Strided elements_of(void* data, std::int64_t begin, std::int64_t end, ElementType type) {
+  auto* bytes = static_cast<std::byte*>(data);
+  if (begin < end) bytes += static_cast<std::size_t>(begin) * element_bytes(type);
+  return {bytes, 1, end - begin, end - begin};
+}
+
+ByteSequence sequence_of(const Strided& piece, ElementType type) {
+  ByteSequence sequence;
+  sequence.append(piece, type);
+  return sequence;
+}
+
+void expect_counts(std::span<const std::int64_t> counts, std::int64_t ranks) {
+  base::expect(static_cast<std::int64_t>(counts.size()) == ranks, "{} counts for {} ranks", counts.size(), ranks);
+  base::expect(std::all_of(counts.begin(), counts.end(), [](std::int64_t c) { return c >= 0; }), "a negative count");
+}
+
+// Row at which each rank's rows begin, and where the last ones end.
+std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> counts) {
+  std::vector<std::int64_t> offsets{0};
+  for (const auto count : counts) offsets.push_back(offsets.back() + count);
+  return offsets;
+}
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroups> groups, std::vector<int> members, std::int64_t rank,
+                                 std::int64_t id)
+    : groups_(std::move(groups)),
+      members_(std::move(members)),
+      rank_(rank),
+      id_(id),
+      message_bytes_(groups_->message_bytes > 0 ? groups_->message_bytes : message_bytes_for(size())),
+      description_(describe(members_)) {
+  base::expect(size() > 1 && 0 <= rank && rank < size(), "rank {} of a group of {}", rank, size());
+  base::require(id < groups_->id_limit, "{} groups of ranks were made; the tags of this MPI have room for {}", id + 1,
+                groups_->id_limit);
+}
+
+Handle MpiCommunicator::start(const std::string& operation, std::vector<Transfer> phases, KeepAlive keep) {
+  const auto tag = static_cast<int>(id_ * tags_per_group + operations_++ % tags_per_group);
+  auto task = std::make_shared<Task>(operation, description_, tag, std::move(phases), std::move(keep));
+  groups_->progress.start(task);
+  return std::make_unique<Pending>(std::move(task));
+}
+
+Handle MpiCommunicator::gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) {
+  for (const auto& block : blocks)
+    base::expect(static_cast<std::int64_t>(block.pieces.size()) == size(), "{} pieces for {} ranks",
+                 block.pieces.size(), size());
+  const auto pieces_of = [&](std::int64_t rank) {
+    ByteSequence pieces;
+    for (const auto& block : blocks) pieces.append(block.pieces[static_cast<std::size_t>(rank)], block.type);
+    return pieces;
+  };
+  const auto own = pieces_of(rank_);
+  auto gather = transfer();
+  for (std::int64_t k = 0; k < size(); ++k) {
+    if (k == rank_) continue;
+    gather.receive(member(k), pieces_of(k));
+    gather.send(member(k), own);
+  }
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(gather));
+  return start("gather_blocks", std::move(phases), std::move(keep));
+}
+
+Handle MpiCommunicator::reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) {
+  // All ranks have the same types in the same order; larger elements first keeps all of them aligned (see PieceSum).
+  std::stable_sort(blocks.begin(), blocks.end(), [](const ReduceBlock& a, const ReduceBlock& b) {
+    return element_bytes(a.type) > element_bytes(b.type);
+  });
+  std::vector<SummedPiece> summed;
+  for (const auto& block : blocks) summed.push_back(summed_piece(block, rank_, size()));
+  auto reduce = transfer();
+  reduce.sum(members_, rank_, PieceSum(std::move(summed), rank_, size()));
+  for (std::int64_t k = 0; k < size(); ++k) {
+    if (k == rank_) continue;
+    ByteSequence pieces;
+    for (const auto& block : blocks) pieces.append(block.pieces[static_cast<std::size_t>(k)], block.type);
+    reduce.send(member(k), std::move(pieces));
+  }
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(reduce));
+  return start("reduce_blocks", std::move(phases), std::move(keep));
+}
+
+Handle MpiCommunicator::all_reduce(void* data, std::int64_t elements, ElementType type, ReduceOperation operation,
+                                   KeepAlive keep) {
+  base::expect(elements >= 0, "{} elements", elements);
+  const Strided whole{data, 1, elements, elements};
+  if (elements * static_cast<std::int64_t>(element_bytes(type)) <= summed_whole_bytes)
+    return all_reduce_whole(whole, type, operation, std::move(keep));
+  return all_reduce_in_blocks(whole, type, operation, std::move(keep));
+}
+
+Handle MpiCommunicator::all_reduce_whole(const Strided& data, ElementType type, ReduceOperation operation,
+                                         KeepAlive keep) {
+  // What the other ranks get must stay while the total is stored in its place.
+  struct Copy {
+    std::vector<std::byte> bytes;
+    KeepAlive keep;
+  };
+  const auto count = data.row_elements * static_cast<std::int64_t>(element_bytes(type));
+  auto copy = std::make_shared<Copy>(Copy{std::vector<std::byte>(static_cast<std::size_t>(count)), std::move(keep)});
+  if (count > 0) std::memcpy(copy->bytes.data(), data.data, copy->bytes.size());
+  auto reduce = transfer();
+  reduce.sum(
+      members_, rank_,
+      PieceSum({{.type = type, .own = data, .target = data, .operation = operation, .total_goes = TotalGoes::stored}},
+               rank_, size()));
+  const Strided sent{copy->bytes.data(), data.rows, data.row_elements, data.stride_elements};
+  for (std::int64_t k = 0; k < size(); ++k)
+    if (k != rank_) reduce.send(member(k), sequence_of(sent, type));
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(reduce));
+  return start("all_reduce", std::move(phases), std::move(copy));
+}
+
+Handle MpiCommunicator::all_reduce_in_blocks(const Strided& data, ElementType type, ReduceOperation operation,
+                                             KeepAlive keep) {
+  const auto elements = data.row_elements;
+  const auto block = (elements + size() - 1) / size();
+  const auto block_of = [&](std::int64_t rank) {
+    return elements_of(data.data, std::min(rank * block, elements), std::min((rank + 1) * block, elements), type);
+  };
+  const auto own = block_of(rank_);
+  auto reduce = transfer(), gather = transfer();
+  reduce.sum(
+      members_, rank_,
+      PieceSum({{.type = type, .own = own, .target = own, .operation = operation, .total_goes = TotalGoes::stored}},
+               rank_, size()));
+  for (std::int64_t k = 0; k < size(); ++k) {
+    if (k == rank_) continue;
+    reduce.send(member(k), sequence_of(block_of(k), type));
+    gather.receive(member(k), sequence_of(block_of(k), type));
+    gather.send(member(k), sequence_of(own, type));
+  }
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(reduce));
+  phases.push_back(std::move(gather));
+  return start("all_reduce", std::move(phases), std::move(keep));
+}
+
+Handle MpiCommunicator::all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts, void* receive,
+                                        std::span<const std::int64_t> receive_counts, std::int64_t row_elements,
+                                        ElementType type, KeepAlive keep) {
+  expect_counts(send_counts, size());
+  expect_counts(receive_counts, size());
+  base::expect(row_elements >= 0, "rows of {} elements", row_elements);
+  const auto from = offsets_of(send_counts), to = offsets_of(receive_counts);
+  const auto rows = [&](void* data, const std::vector<std::int64_t>& offsets, std::int64_t k) {
+    const auto at = static_cast<std::size_t>(k);
+    return elements_of(data, offsets[at] * row_elements, offsets[at + 1] * row_elements, type);
+  };
+  auto* source = const_cast<void*>(send);  // only read
+  auto exchange = transfer();
+  for (std::int64_t k = 0; k < size(); ++k) {
+    if (k == rank_) continue;
+    exchange.receive(member(k), sequence_of(rows(receive, to, k), type));
+    exchange.send(member(k), sequence_of(rows(source, from, k), type));
+  }
+  const auto own = rows(source, from, rank_), place = rows(receive, to, rank_);
+  base::expect(own.row_elements == place.row_elements, "a rank sends itself what it receives");
+  if (own.row_elements > 0)
+    std::memcpy(place.data, own.data, static_cast<std::size_t>(own.row_elements) * element_bytes(type));
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(exchange));
+  return start("all_to_all_rows", std::move(phases), std::move(keep));
+}
+
+Handle MpiCommunicator::broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root,
+                                  KeepAlive keep) {
+  base::expect(0 <= root && root < size(), "rank {} of a group of {}", root, size());
+  base::expect(elements >= 0, "{} elements", elements);
+  const auto whole = sequence_of({data, 1, elements, elements}, type);
+  auto broadcast = transfer();
+  if (rank_ != root) broadcast.receive(member(root), whole);
+  for (std::int64_t k = 0; k < size(); ++k)
+    if (rank_ == root && k != root) broadcast.send(member(k), whole);
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(broadcast));
+  return start("broadcast", std::move(phases), std::move(keep));
+}
+
+void MpiCommunicator::barrier() {
+  const auto words = std::make_shared<std::vector<std::int32_t>>(members_.size());
+  auto meeting = transfer();
+  for (std::int64_t k = 0; k < size(); ++k) {
+    if (k == rank_) continue;
+    meeting.receive(member(k),
+                    sequence_of(elements_of(words->data(), k, k + 1, ElementType::int32), ElementType::int32));
+    meeting.send(member(k),
+                 sequence_of(elements_of(words->data(), rank_, rank_ + 1, ElementType::int32), ElementType::int32));
+  }
+  std::vector<Transfer> phases;
+  phases.push_back(std::move(meeting));
+  start("barrier", std::move(phases), words)->wait();
+}
+
+std::int64_t MpiCommunicator::agree_on_id(std::span<const std::int64_t> ranks) {
+  // Each rank's part (its hash), and the first id that its process has free.
+  const auto hash = static_cast<std::int64_t>(base::xxh3(std::as_bytes(ranks)));
+  std::vector<std::int64_t> known(2 * members_.size());
+  GatherBlock block{.type = ElementType::int64, .pieces = {}};
+  for (std::int64_t k = 0; k < size(); ++k)
+    block.pieces.push_back(elements_of(known.data(), 2 * k, 2 * k + 2, ElementType::int64));
+  const auto own = static_cast<std::size_t>(2 * rank_);
+  known[own] = hash;
+  known[own + 1] = groups_->next_id;
+  gather_blocks({std::move(block)}, nullptr)->wait();
+  for (const auto rank : ranks)
+    base::expect(known[static_cast<std::size_t>(2 * rank)] == hash, "ranks {} and {} make groups that overlap", rank_,
+                 rank);
+  std::int64_t id = 0;
+  for (std::size_t k = 1; k < known.size(); k += 2) id = std::max(id, known[k]);
+  groups_->next_id = id + 1;
+  return id;
+}
+
+std::shared_ptr<Communicator> MpiCommunicator::make_group(std::span<const std::int64_t> ranks) {
+  base::expect(std::set<std::int64_t>(ranks.begin(), ranks.end()).size() == ranks.size(), "a rank twice in a group");
+  base::expect(std::all_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return 0 <= r && r < size(); }),
+               "a rank of a group of {} is none", size());
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+  base::expect(own != ranks.end(), "rank {} is not in the group that it makes", rank_);
+  const auto id = agree_on_id(ranks);
+  if (ranks.size() == 1) return solo_communicator();
+  std::vector<int> members;
+  for (const auto rank : ranks) members.push_back(member(rank));
+  return std::make_shared<MpiCommunicator>(groups_, std::move(members), own - ranks.begin(), id);
+}
+
+}  // namespace tessera::comm

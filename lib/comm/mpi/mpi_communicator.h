@@ -1,0 +1,69 @@
+// The communicator of a group of ranks over MPI, in host memory. Collectives are made of messages between two ranks, so
+// that a rank which waits knows for whom, and sums are formed here, in rank order. Each operation of each group has a
+// tag of its own: operations of different groups may pass each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi/progress.h"
+
+namespace tessera::comm {
+
+// What the groups of a process have in common.
+struct MpiGroups {
+  Progress& progress;
+  std::int64_t message_bytes;  // 0: message_bytes_for the group
+  std::int64_t id_limit;       // group ids that MPI's tags have room for
+  std::int64_t next_id = 0;    // no group of this process has this id or a larger one
+};
+
+// Operations in flight that one group may have before tags repeat (messages then still match in order).
+inline constexpr std::int64_t tags_per_group = 4096;
+
+class MpiCommunicator final : public Communicator {
+ public:
+  // The group of `members`, ranks of the world; this rank is members[rank]. `id` is the same on all of them and no
+  // other group with any two of them has it. Precondition: members.size() > 1.
+  MpiCommunicator(std::shared_ptr<MpiGroups> groups, std::vector<int> members, std::int64_t rank, std::int64_t id);
+
+  [[nodiscard]] std::int64_t rank() const override { return rank_; }
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }
+
+  Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) override;
+  Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) override;
+  // One round of messages for small arrays; else each rank sums a block and sends it to all.
+  Handle all_reduce(void* data, std::int64_t elements, ElementType type, ReduceOperation operation,
+                    KeepAlive keep) override;
+  // This rank's own rows are copied by the call.
+  Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts, void* receive,
+                         std::span<const std::int64_t> receive_counts, std::int64_t row_elements, ElementType type,
+                         KeepAlive keep) override;
+  // The root sends to each rank.
+  Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root, KeepAlive keep) override;
+  void barrier() override;
+  std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) override;
+
+ private:
+  [[nodiscard]] Transfer transfer() const { return Transfer(message_bytes_); }
+  [[nodiscard]] int member(std::int64_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Handle start(const std::string& operation, std::vector<Transfer> phases, KeepAlive keep);
+  [[nodiscard]] Handle all_reduce_whole(const Strided& data, ElementType type, ReduceOperation operation,
+                                        KeepAlive keep);
+  [[nodiscard]] Handle all_reduce_in_blocks(const Strided& data, ElementType type, ReduceOperation operation,
+                                            KeepAlive keep);
+  [[nodiscard]] std::int64_t agree_on_id(std::span<const std::int64_t> ranks);
+
+  const std::shared_ptr<MpiGroups> groups_;
+  const std::vector<int> members_;
+  const std::int64_t rank_;
+  const std::int64_t id_;
+  const std::int64_t message_bytes_;
+  const std::string description_;  // "ranks 0, 2"
+  std::int64_t operations_ = 0;    // started so far
+};
+
+}  // namespace tessera::comm

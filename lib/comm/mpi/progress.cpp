@@ -1,0 +1,106 @@
+#include "comm/mpi/progress.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <exception>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/quantity.h"
+
+namespace tessera::comm {
+
+Progress::Progress(MPI_Comm communicator, double timeout_s, RankTable& table, End end)
+    : timeout_s_(timeout_s), table_(table), end_(std::move(end)), requests_(communicator), thread_([this] { run(); }) {}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Progress::start(std::shared_ptr<Task> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    new_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void Progress::run() {
+  try {
+    drive();
+  } catch (const std::exception& error) {
+    end_(error.what());
+  }
+}
+
+void Progress::drive() {
+  while (take_new()) {
+    requests_.poll();
+    drop_ended();
+    watch();
+    sched_yield();
+  }
+}
+
+bool Progress::take_new() {
+  std::vector<std::shared_ptr<Task>> taken;
+  {
+    std::unique_lock lock(mutex_);
+    if (active_.empty() && requests_.empty()) changed_.wait(lock, [this] { return !new_.empty() || is_ending_; });
+    if (new_.empty()) return !(is_ending_ && active_.empty());
+    taken = std::exchange(new_, {});
+  }
+  for (auto& task : taken) {
+    try {
+      task->start(requests_);
+    } catch (...) {
+      task->failed(std::current_exception());
+    }
+    active_.push_back(std::move(task));
+  }
+  write_whereabouts();
+  return true;
+}
+
+void Progress::drop_ended() {
+  const auto ended = [](const std::shared_ptr<Task>& task) { return task->is_over(); };
+  std::string last;
+  for (const auto& task : active_)
+    if (ended(task)) last = task->description();
+  if (last.empty()) return;
+  std::erase_if(active_, ended);
+  if (!active_.empty()) return write_whereabouts();
+  Whereabouts idle{.under_way = 0, .since = base::seconds_now()};
+  idle.set_operation(last);
+  table_.write(idle);
+}
+
+void Progress::write_whereabouts() {
+  Whereabouts busy{.under_way = static_cast<std::int32_t>(active_.size()), .since = oldest().started_at()};
+  busy.set_operation(oldest().description());
+  table_.write(busy);
+}
+
+void Progress::watch() {
+  constexpr double interval = 0.05;
+  if (active_.empty()) return;
+  const auto now = base::seconds_now();
+  if (now < next_watch_) return;
+  next_watch_ = now + interval;
+  const auto age = now - oldest().started_at();
+  if (age < timeout_s_) return;
+  const auto missing = requests_.waiting_for(oldest());
+  end_(fmt::format(
+      "{} has not ended after {} (train.accelerator.timeout_s); rank{} {} {} not arrived. The ranks of this host:{}",
+      oldest().description(), base::format_seconds(age), missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+      missing.size() == 1 ? "has" : "have", table_.describe()));
+}
+
+}  // namespace tessera::comm

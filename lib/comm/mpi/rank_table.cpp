@@ -1,0 +1,97 @@
+#include "comm/mpi/rank_table.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/clock.h"
+#include "base/quantity.h"
+#include "comm/mpi/requests.h"
+
+namespace tessera::comm {
+
+// Written by its rank alone: the version is odd while it writes. A reader copies and looks whether the version stayed.
+struct alignas(64) RankTable::Row {
+  std::atomic<std::uint32_t> version{0};
+  std::atomic<bool> last_word_claimed{false};  // of the first row
+  int world_rank = 0;
+  pid_t process = 0;
+  Whereabouts whereabouts;
+};
+
+void Whereabouts::set_operation(std::string_view text) {
+  const auto length = std::min(text.size(), sizeof operation - 1);
+  std::memcpy(operation, text.data(), length);
+  operation[length] = '\0';
+}
+
+RankTable::RankTable(MPI_Comm world) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+  int world_rank = 0;
+  MPI_Comm_rank(world, &world_rank);
+  check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, world_rank, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+  MPI_Comm_rank(host_, &local_rank_);
+  MPI_Comm_size(host_, &local_ranks_);
+  const auto bytes = local_rank_ == 0 ? static_cast<MPI_Aint>(sizeof(Row)) * (local_ranks_ + 1) : 0;
+  void* own = nullptr;
+  check_mpi(MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, host_, &own, &window_), "MPI_Win_allocate_shared");
+  MPI_Aint size = 0;
+  int unit = 0;
+  void* first = nullptr;
+  check_mpi(MPI_Win_shared_query(window_, 0, &size, &unit, &first), "MPI_Win_shared_query");
+  // MPI promises no alignment. Every rank sees the memory at the same place within a page, so all align it alike.
+  auto space = static_cast<std::size_t>(size);
+  rows_ = static_cast<Row*>(std::align(alignof(Row), sizeof(Row), first, space));
+  auto* mine = new (rows_ + local_rank_) Row;
+  mine->world_rank = world_rank;
+  mine->process = ::getpid();
+  check_mpi(MPI_Barrier(host_), "MPI_Barrier");
+}
+
+RankTable::~RankTable() {
+  MPI_Win_free(&window_);
+  MPI_Comm_free(&host_);
+}
+
+RankTable::Row& RankTable::row(int local_rank) const { return rows_[local_rank]; }
+
+void RankTable::write(const Whereabouts& whereabouts) {
+  auto& mine = row(local_rank_);
+  const auto version = mine.version.load(std::memory_order_relaxed);
+  mine.version.store(version + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  mine.whereabouts = whereabouts;
+  mine.version.store(version + 2, std::memory_order_release);
+}
+
+std::string RankTable::describe() const {
+  constexpr int most_lines = 16, most_tries = 100;
+  std::string text;
+  for (int k = 0; k < std::min(local_ranks_, most_lines); ++k) {
+    const auto& of = row(k);
+    Whereabouts copy;
+    for (int tries = 0; tries < most_tries; ++tries) {
+      const auto before = of.version.load(std::memory_order_acquire);
+      copy = of.whereabouts;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (before % 2 == 0 && of.version.load(std::memory_order_relaxed) == before) break;
+    }
+    const auto age = base::format_seconds(base::seconds_now() - copy.since);
+    const std::string what = copy.under_way > 0 ? fmt::format("in {} for {}", copy.operation, age)
+                             : copy.operation[0] == '\0'
+                                 ? std::string("in no collective yet")
+                                 : fmt::format("in no collective for {}, after {}", age, copy.operation);
+    text += fmt::format("\n  rank {} (process {}): {}", of.world_rank, of.process, what);
+  }
+  if (local_ranks_ > most_lines) text += fmt::format("\n  and {} more ranks of this host", local_ranks_ - most_lines);
+  return text;
+}
+
+bool RankTable::claim_last_word() { return !row(0).last_word_claimed.exchange(true); }
+
+}  // namespace tessera::comm

@@ -1,0 +1,48 @@
+// What each rank of this host is doing, in memory that they share: so that a rank which waits in vain can tell what the
+// others do, and one of them speaks when all of them end.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::comm {
+
+// Where a rank stands with its collectives. Times are base::seconds_now(), one clock for a host.
+struct Whereabouts {
+  std::int32_t under_way = 0;
+  double since = 0;          // the oldest under way was started, or, if none is, the last one ended
+  char operation[160] = {};  // that one; empty: none yet
+
+  void set_operation(std::string_view text);  // cut to what fits
+};
+
+class RankTable {
+ public:
+  // Collective over `world`.
+  explicit RankTable(MPI_Comm world);
+  ~RankTable();  // collective, before MPI ends
+  RankTable(const RankTable&) = delete;
+  RankTable& operator=(const RankTable&) = delete;
+
+  // One thread of each rank.
+  void write(const Whereabouts& whereabouts);
+  // One line for each rank of this host, the first 16: "rank 2 (process 4711): in barrier of ranks 0-3 for 12.0 s".
+  [[nodiscard]] std::string describe() const;
+  // True for the first rank of this host that asks: it says why the job ends. Any thread.
+  [[nodiscard]] bool claim_last_word();
+
+ private:
+  struct Row;
+  [[nodiscard]] Row& row(int local_rank) const;
+
+  MPI_Comm host_ = MPI_COMM_NULL;
+  MPI_Win window_ = MPI_WIN_NULL;
+  int local_rank_ = 0, local_ranks_ = 1;
+  Row* rows_ = nullptr;  // of all ranks of this host
+};
+
+}  // namespace tessera::comm

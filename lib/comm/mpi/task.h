@@ -1,0 +1,54 @@
+// One collective operation on its way: what it moves, and who waits for it.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi/transfer.h"
+
+namespace tessera::comm {
+
+class Task final : public RequestOwner, public std::enable_shared_from_this<Task> {
+ public:
+  // `phases` run one after the other, their messages under `tag`. `operation` and `group` are for messages: "barrier",
+  // "ranks 0 2". `keep` lives until the operation has ended here, whoever drops the handle.
+  Task(const std::string& operation, const std::string& group, int tag, std::vector<Transfer> phases, KeepAlive keep);
+
+  // For the thread that asked: returns when the operation has ended, and throws what made it fail.
+  void wait();
+
+  // The rest is for the thread that owns the requests.
+  void start(Requests& requests);
+  void ended(Direction direction, std::size_t stream, std::int64_t message) override;
+  void failed(std::exception_ptr error) override;
+  [[nodiscard]] bool is_over() const { return is_over_; }
+  // "reduce_blocks of 1.00 MiB among ranks 0 2".
+  [[nodiscard]] const std::string& description() const { return description_; }
+  [[nodiscard]] double started_at() const { return started_at_; }  // base::seconds_now()
+
+ private:
+  [[nodiscard]] Posting posting() { return {*requests_, shared_from_this(), tag_}; }
+  void start_phases();
+  void end(std::exception_ptr error);
+
+  const int tag_;
+  std::vector<Transfer> phases_;
+  const std::string description_;
+  std::size_t phase_ = 0;
+  Requests* requests_ = nullptr;
+  double started_at_ = 0;
+  bool is_over_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_ended_ = false;    // guarded by mutex_
+  std::exception_ptr error_;  // guarded by mutex_
+  KeepAlive keep_;            // guarded by mutex_
+};
+
+}  // namespace tessera::comm

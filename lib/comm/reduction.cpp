@@ -1,0 +1,100 @@
+#include "comm/reduction.h"
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace tessera::comm {
+
+namespace {
+
+// bfloat16 as it lies in memory: the upper half of a float32.
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+
+float widened(Bfloat16 value) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
+  float result = 0;
+  std::memcpy(&result, &bits, sizeof result);
+  return result;
+}
+
+template <class T>
+T widened(T value) {
+  return value;
+}
+
+void narrow(float value, Bfloat16& to) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  const bool is_nan = value != value;
+  const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
+  to.bits = static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16);
+}
+
+template <class T>
+void narrow(T value, T& to) {
+  to = value;
+}
+
+template <class T>
+T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return a > b || a != a ? a : b;
+  return a > b ? a : b;
+}
+
+// Calls `body` with values of the C++ types that stand for `type` and total_type(type).
+template <class Body>
+void with_types(ElementType type, Body&& body) {
+  switch (type) {
+    case ElementType::float32: return body(float(), float());
+    case ElementType::bfloat16: return body(Bfloat16(), float());
+    case ElementType::float64: return body(double(), double());
+    case ElementType::int32: return body(std::int32_t(), std::int32_t());
+    case ElementType::int64: return body(std::int64_t(), std::int64_t());
+  }
+  base::expect(false, "no such element type: {}", static_cast<int>(type));
+}
+
+// Applies `change` to each pair of elements of two arrays that do not overlap.
+template <class To, class From, class Change>
+void for_each_pair(void* to, const void* from, std::int64_t elements, Change change) {
+  auto* __restrict target = static_cast<To*>(to);
+  const auto* __restrict source = static_cast<const From*>(from);
+  for (std::int64_t k = 0; k < elements; ++k) change(target[k], source[k]);
+}
+
+}  // namespace
+
+ElementType total_type(ElementType type) { return type == ElementType::bfloat16 ? ElementType::float32 : type; }
+
+void start_total(void* total, const void* values, std::int64_t elements, ElementType type) {
+  with_types(type, [&]<class Value, class Total>(Value, Total) {
+    for_each_pair<Total, Value>(total, values, elements, [](Total& t, const Value& v) { t = widened(v); });
+  });
+}
+
+void combine(void* total, const void* values, std::int64_t elements, ElementType type, ReduceOperation operation) {
+  with_types(type, [&]<class Value, class Total>(Value, Total) {
+    if (operation == ReduceOperation::add)
+      for_each_pair<Total, Value>(total, values, elements, [](Total& t, const Value& v) { t += widened(v); });
+    else
+      for_each_pair<Total, Value>(total, values, elements,
+                                  [](Total& t, const Value& v) { t = larger<Total>(t, widened(v)); });
+  });
+}
+
+void store_total(void* values, const void* total, std::int64_t elements, ElementType type) {
+  with_types(type, [&]<class Value, class Total>(Value, Total) {
+    for_each_pair<Value, Total>(values, total, elements, [](Value& v, const Total& t) { narrow(t, v); });
+  });
+}
+
+void add_total(void* sum, const void* total, std::int64_t elements, ElementType type) {
+  combine(sum, total, elements, total_type(type), ReduceOperation::add);
+}
+
+}  // namespace tessera::comm

@@ -1,0 +1,30 @@
+// If this failed, an error of the only rank would be lost or lose its words.
+#include "comm/agreement.h"
+
+#include "support/catch.h"
+
+namespace tessera::comm {
+namespace {
+
+TEST_CASE("one rank agrees with itself: its failure keeps code and words") {
+  const auto solo = solo_communicator();
+  CHECK_NOTHROW(agree(*solo, std::nullopt));
+  CHECK_NOTHROW(agree_on(*solo, [] {}));
+  try {
+    agree_on(*solo, [] { throw base::Error(base::ExitCode::non_finite, "loss is nan"); });
+    FAIL("no error");
+  } catch (const AgreedError& error) {
+    CHECK(error.code() == base::ExitCode::non_finite);
+    CHECK(std::string(error.what()) == "loss is nan");
+  }
+}
+
+TEST_CASE("what is no Error of ours is a failed rank") {
+  const auto failure = describe_failure(std::make_exception_ptr(std::runtime_error("no memory")));
+  CHECK(failure.code == base::ExitCode::rank_failed);
+  CHECK(failure.message == "no memory");
+  CHECK(describe_failure(std::make_exception_ptr(7)).message == "an exception of unknown type");
+}
+
+}  // namespace
+}  // namespace tessera::comm
