@@ -1,4 +1,4 @@
-// The communicators of a layout: one for each of this rank's groups.
+// The communicators of a layout: one for each of this rank's groups, shared by names that stand for the same groups.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@ namespace tessera::mesh {
 
 class Mesh {
  public:
-  // Collective over the world. Precondition: layout.world() == world->size().
+  // Collective over the world, which must outlive what this makes. Rank k of a group's communicator is the k-th of
+  // Layout::group. Precondition: layout.world() == world->size().
   Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world);
 
   // The communicator of this rank's group `name` (see Layout::group_names); the group of one rank for "".
