@@ -2,14 +2,19 @@
 #
 #   tessera_test(ROOM SOURCES files... [NEEDS rooms...] [RANKS 1 2 4] [LABELS labels...] [DATA paths...] [LINKS targets...])
 #     Program test_ROOM (below test/unit/; elsewhere test_FOLDER_ROOM) with the shared main, and one CTest entry for each
-#     rank count: test_ROOM for one rank, test_ROOM_ranksN under mpirun. LABELS defaults to unit; ranksN is added.
+#     rank count: test_ROOM for one rank, test_ROOM_ranksN under mpirun. LABELS defaults to unit; ranksN is added. With
+#     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
-add_library(tessera_test_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/main.cpp
-                                     ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
-target_include_directories(tessera_test_main PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
-target_compile_definitions(tessera_test_main PUBLIC TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-target_link_libraries(tessera_test_main PUBLIC Catch2::Catch2 PRIVATE tessera_flags)
+add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
+                                        ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
+target_include_directories(tessera_test_session PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
+target_compile_definitions(tessera_test_session PUBLIC TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+target_link_libraries(tessera_test_session PUBLIC Catch2::Catch2 PRIVATE tessera_flags)
+add_library(tessera_test_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/main.cpp)
+target_link_libraries(tessera_test_main PUBLIC tessera_test_session PRIVATE tessera_flags)
+add_library(tessera_test_ranked_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/ranked_main.cpp)
+target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tessera_comm PRIVATE tessera_flags)
 
 # What Open MPI needs to start more ranks than cores, as root and in a container.
 set(TESSERA_MPI_ENVIRONMENT
@@ -34,7 +39,11 @@ function(tessera_test room)
   endif()
   list(REMOVE_DUPLICATES needs)
   list(TRANSFORM needs PREPEND tessera_)
-  target_link_libraries(${program} PRIVATE tessera_flags tessera_test_main ${needs} ${arg_LINKS})
+  set(main tessera_test_main)
+  if(arg_RANKS)
+    set(main tessera_test_ranked_main)
+  endif()
+  target_link_libraries(${program} PRIVATE tessera_flags ${main} ${needs} ${arg_LINKS})
   tessera_use_torch_headers(${program} ${room})
 
   if(NOT arg_RANKS)
@@ -54,6 +63,8 @@ function(tessera_test room)
       set(start)
       set(environment ${TESSERA_MPI_ENVIRONMENT})
     endif()
+    # New and freed memory is filled with garbage: fresh pages are zero, which would hide that a read came too early.
+    list(APPEND environment MALLOC_PERTURB_=128)
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES
       LABELS "${arg_LABELS};ranks${ranks}" PROCESSORS ${ranks} TIMEOUT 600 REQUIRED_FILES "${arg_DATA}"

@@ -1,0 +1,87 @@
+// If this failed, a rank that fails would leave the others waiting for it, or nobody would say why the job ended.
+#include <iostream>
+
+#include "base/clock.h"
+#include "support/catch.h"
+#include "support/command.h"
+
+namespace tessera::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+struct Ended {
+  Finished finished;
+  double seconds;
+};
+
+// Three ranks of failing_ranks; rank 1 is the one that fails.
+Ended play(const std::string& act) {
+  const double begin = base::seconds_now();
+  auto finished = run_command({MPIRUN, "-n", "3", FAILING_RANKS, act, "1"});
+  const double seconds = base::seconds_now() - begin;
+  std::cout << "act '" << act << "' ended with " << finished.code << " after " << seconds << " s\n";
+  UNSCOPED_INFO(finished.err);
+  return {std::move(finished), seconds};
+}
+
+// What an end may take on a machine that does other things too.
+constexpr double generous = 60;
+
+TEST_CASE("a rank that throws ends the job with its code, and says once why") {
+  const auto [ended, seconds] = play("throw");
+  CHECK(ended.code == 3);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 on "));
+  CHECK(count_of("the loss is not finite", ended.err) == 1);
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("of ranks that throw at the same time one speaks") {
+  const auto [ended, seconds] = play("throw together");
+  CHECK(ended.code == 4);
+  CHECK(count_of("the same on every rank", ended.err) == 1);
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("an exception that passes the world ends the job") {
+  const auto [ended, seconds] = play("escape");
+  CHECK(ended.code == 4);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 on ") && ContainsSubstring("an exception ends this rank"));
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("a rank that is killed ends the job") {
+  const auto [ended, seconds] = play("be killed");
+  CHECK(ended.code == 128 + 9);
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("a rank that never arrives is named, with the operation, its group, bytes and age, and the job ends") {
+  const auto [ended, seconds] = play("stay away");
+  CHECK(ended.code == 4);
+  CHECK_THAT(ended.err,
+             ContainsSubstring("all_reduce of") && ContainsSubstring("KiB among ranks 0-2 has not ended after"));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
+  CHECK_THAT(ended.err, ContainsSubstring("in no collective for") && ContainsSubstring("after barrier of"));
+  CHECK(count_of("has not arrived", ended.err) == 1);
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("a failure that the ranks agree on is printed once, and every rank leaves with its code") {
+  const auto [ended, seconds] = play("agree to fail");
+  CHECK(ended.code == 2);
+  CHECK(count_of("rank 1: shard 3 cannot be read", ended.err) == 1);
+  CHECK_THAT(ended.err, !ContainsSubstring("MPI_ABORT"));
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("ranks that disagree on counts are told so") {
+  const auto [ended, seconds] = play("disagree");
+  CHECK(ended.code == 4);
+  CHECK_THAT(ended.err, ContainsSubstring("all_to_all_rows of") && ContainsSubstring("among ranks 0-2"));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 sent 40 bytes where 60 were expected"));
+  CHECK(seconds < generous);
+}
+
+}  // namespace
+}  // namespace tessera::test

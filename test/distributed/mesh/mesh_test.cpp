@@ -1,0 +1,73 @@
+// If this failed, a parameter would be gathered from, or its gradient summed over, the wrong ranks.
+#include "mesh/mesh.h"
+
+#include <vector>
+
+#include "support/catch.h"
+#include "support/ranks.h"
+
+namespace tessera::mesh {
+namespace {
+
+using layout::GridPlacement;
+using layout::Layout;
+using layout::LayoutSizes;
+
+// Every legal layout of `ranks` with two extra parallels, in every placement.
+std::vector<LayoutSizes> layouts_of(std::int64_t ranks) {
+  std::vector<LayoutSizes> all;
+  for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
+    if (ranks % replicas != 0) continue;
+    const auto shards = ranks / replicas;
+    for (std::int64_t ep = 1; ep <= shards; ++ep)
+      for (std::int64_t emb = 1; emb <= shards; ++emb) {
+        if (shards % ep != 0 || shards % emb != 0) continue;
+        for (const auto placement : {GridPlacement::innermost, GridPlacement::outer}) {
+          LayoutSizes sizes{.dp_replicate = replicas, .dp_shard = shards};
+          sizes.extra = {{.name = "ep", .size = ep, .placement = placement},
+                         {.name = "emb", .size = emb, .placement = GridPlacement::innermost}};
+          all.push_back(sizes);
+        }
+      }
+  }
+  return all;
+}
+
+// Whether `group` consists of the ranks `expected`, in their order: each says who it is.
+bool consists_of(comm::Communicator& group, const layout::Group& expected, std::int64_t rank) {
+  if (group.size() != static_cast<std::int64_t>(expected.size())) return false;
+  if (expected[static_cast<std::size_t>(group.rank())] != rank) return false;
+  std::vector<std::int64_t> ranks(expected.size(), -1);
+  ranks[static_cast<std::size_t>(group.rank())] = rank;
+  comm::GatherBlock block{.type = comm::ElementType::int64, .pieces = {}};
+  for (auto& place : ranks) block.pieces.push_back({&place, 1, 1, 1});
+  group.gather_blocks({block}, nullptr)->wait();
+  return ranks == expected;
+}
+
+TEST_CASE("every group of every layout of these ranks has a communicator of its ranks, in their order") {
+  const auto& world = test::world();
+  for (const auto& sizes : layouts_of(world.size())) {
+    const Layout layout(sizes);
+    INFO(describe_groups(layout));
+    const Mesh mesh(layout, world.communicator());
+    bool right = mesh.communicator("")->size() == 1;
+    for (const auto& name : layout.group_names())
+      right &= consists_of(*mesh.communicator(name), layout.group(world.rank(), name), world.rank());
+    CHECK_ON_ALL(right);
+  }
+}
+
+TEST_CASE("names of the same groups share a communicator, and the world's is the world's") {
+  const auto& world = test::world();
+  LayoutSizes sizes{.dp_shard = world.size()};
+  sizes.extra = {{.name = "ep", .size = world.size()}, {.name = "emb", .size = 1}};
+  const Mesh mesh(Layout(sizes), world.communicator());
+  CHECK_ON_ALL(mesh.communicator("world") == world.communicator());
+  for (const auto* name : {"fsdp", "data", "ep", "emb_fsdp", "emb+emb_fsdp"})
+    CHECK_ON_ALL(mesh.communicator(name) == mesh.communicator("world"));
+  CHECK_ON_ALL(mesh.communicator("ep_fsdp") == mesh.communicator("emb"));
+}
+
+}  // namespace
+}  // namespace tessera::mesh

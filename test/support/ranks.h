@@ -1,0 +1,22 @@
+// Tests that several ranks run together: every rank runs the same tests in the same order.
+#pragma once
+
+#include <string>
+
+#include "comm/world.h"
+
+namespace tessera::test {
+
+// All ranks of this test program, started by its main. The environment's TESSERA_TEST_MESSAGE_BYTES limits the size of
+// messages. The program's exit code is the worst of all ranks; its lines begin with the rank.
+[[nodiscard]] comm::World& world();
+
+// Collective over the world: on every rank, the ranks that passed false ("0, 2"), or "none".
+[[nodiscard]] std::string failing_ranks(bool ok);
+
+}  // namespace tessera::test
+
+// Collective over the world: fails on every rank if the condition does not hold on all of them, so that no rank goes on
+// alone into the next collective. For whatever may fail on one rank.
+#define CHECK_ON_ALL(...) CHECK(tessera::test::failing_ranks(static_cast<bool>(__VA_ARGS__)) == "none")
+#define REQUIRE_ON_ALL(...) REQUIRE(tessera::test::failing_ranks(static_cast<bool>(__VA_ARGS__)) == "none")
