@@ -27,7 +27,7 @@ architecture::ModelConfig read_model(const config::ModelSettings& settings) {
       base::parse_json(base::read_file(path, config_bytes), path.string(), base::JsonComments::refused);
   base::Problems problems;
   auto config = architecture::read_model_config(document, settings.overrides, problems);
-  problems.throw_if_any(path.string());
+  problems.throw_if_any("the model");
   return config;
 }
 
