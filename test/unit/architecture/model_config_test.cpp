@@ -211,8 +211,8 @@ TEST_CASE("keys that cannot change training are accepted") {
 TEST_CASE("an unknown key is refused with its line and the nearest name") {
   CHECK_THAT(problems_of("{\n\"vocab_size\": 300,\n\"hiden_size\": 64}"),
              ContainsSubstring("config.json:3: hiden_size is not a key of Qwen3-MoE; did you mean hidden_size?"));
-  CHECK_THAT(problems_of(with({{"shared_expert_intermediate_size", 16}})),
-             ContainsSubstring("shared_expert_intermediate_size"));
+  for (const char* key : {"shared_expert_intermediate_size", "router_jitter_noise", "hidden_dropout"})
+    CHECK_THAT(problems_of(with({{key, 0.1}})), ContainsSubstring(std::string(key) + " is not a key of Qwen3-MoE"));
 }
 
 TEST_CASE("wrong types and sizes are refused, all at once") {
@@ -237,7 +237,11 @@ TEST_CASE("shapes that do not fit together are refused") {
   CHECK_THAT(problems_of(with({{"num_key_value_heads", 4}})), ContainsSubstring("num_attention_heads = 6"));
   CHECK_THAT(problems_of(with({{"head_dim", 15}})), ContainsSubstring("head_dim = 15 is not an even number"));
   CHECK_THAT(problems_of(with({{"num_experts_per_tok", 8}})),
-             ContainsSubstring("num_experts_per_tok = 8 is above num_experts = 7"));
+             ContainsSubstring("num_experts_per_tok = 8 is above num_experts = 7; give 1 to 7"));
+  CHECK_THAT(problems_of(with({{"num_experts", 4}, {"num_experts_per_tok", 5}})),
+             ContainsSubstring("num_experts_per_tok = 5 is above num_experts = 4; give 1 to 4"));
+  CHECK_THAT(problems_of(with({{"num_experts_per_tok", 0}})),
+             ContainsSubstring("num_experts_per_tok = 0 is out of range; at least 1"));
   CHECK_THAT(problems_of(with({{"mlp_only_layers", {5}}})),
              ContainsSubstring("mlp_only_layers names layer 5 of 5; give 0 to 4"));
   CHECK_THAT(problems_of(with({{"hidden_size", 2000000000}, {"vocab_size", 2000000000}})),
