@@ -7,6 +7,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -101,6 +102,39 @@ TEST_CASE("fused bfloat16 keys give the same elements, rounded") {
     const at::Tensor rounded = expected(spec).to(at::kBFloat16);
     CHECK(at::equal(read_parameter(checkpoint.parameter(spec.fqn), at::kBFloat16), rounded));
     CHECK(at::equal(read_parameter(checkpoint.parameter(spec.fqn), at::kFloat), rounded.to(at::kFloat)));
+  }
+}
+
+TEST_CASE("experts are told apart by their names, not by their shapes, whatever sizes are equal") {
+  // Coprime; moe_intermediate_size == hidden_size; its double == hidden_size; also both == num_experts.
+  for (const auto& [e, i, h] : {std::array<std::int64_t, 3>{3, 5, 7}, {3, 6, 6}, {4, 3, 6}, {5, 5, 5}, {2, 1, 2}}) {
+    CAPTURE(e, i, h);
+    const std::int64_t pair = i * h;
+    const std::vector<base::ParameterSpec> specs{
+        {stack + "gate_proj", {e, i, h}}, {stack + "up_proj", {e, i, h}}, {stack + "down_proj", {e, h, i}}};
+    // Expert x, projection p, element k is (3 x + p) pair + k, in one tensor for each.
+    std::vector<TestTensor> per_expert;
+    for (std::int64_t x = 0; x < e; ++x)
+      for (std::size_t p = 0; p < 3; ++p)
+        per_expert.push_back({stack + std::to_string(x) + specs[p].fqn.substr(stack.size() - 1) + ".weight",
+                              {specs[p].shape[1], specs[p].shape[2]},
+                              static_cast<float>((3 * x + static_cast<std::int64_t>(p)) * pair)});
+    // Fused: expert x has gate, then up, 2 pair elements in all; down follows all of them.
+    const std::vector<TestTensor> fused{{stack + "gate_up_proj", {e, 2 * i, h}, 0},
+                                        {stack + "down_proj", {e, h, i}, static_cast<float>(2 * e * pair)}};
+    const test::TempFolder folder;
+    const HuggingFaceCheckpoint one_each(folder.write("each.safetensors", file_of(per_expert)), specs);
+    const HuggingFaceCheckpoint together(folder.write("fused.safetensors", file_of(fused)), specs);
+    for (std::int64_t p = 0; p < 3; ++p) {
+      const auto& spec = specs[static_cast<std::size_t>(p)];
+      const at::Tensor within = at::arange(pair, at::kDouble).view({1, spec.shape[1], spec.shape[2]});
+      const at::Tensor expert = at::arange(e, at::kDouble).view({e, 1, 1});
+      CAPTURE(spec.fqn);
+      CHECK(at::equal(read_parameter(one_each.parameter(spec.fqn), at::kDouble),
+                      within.add(expert.mul(3 * pair)).add(p * pair)));
+      const auto in_fused = p < 2 ? expert.mul(2 * pair).add(p * pair) : expert.mul(pair).add(2 * e * pair);
+      CHECK(at::equal(read_parameter(together.parameter(spec.fqn), at::kDouble), within.add(in_fused)));
+    }
   }
 }
 
