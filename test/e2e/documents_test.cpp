@@ -139,5 +139,35 @@ TEST_CASE("targets that do not count weigh nothing: 5 of one sequence and 1 of a
   }
 }
 
+TEST_CASE("room that a window leaves unused takes no part in routing, balance or gradients") {
+  for (const char* balance : {"pooled", "per_layer", "sequence"}) {
+    INFO(balance);
+    const SmallRun files;
+    files.folder().write("three.jsonl", jsonl_of({a, b, c}));
+    const auto in_windows_of = [&](const char* tokens) {
+      return first_gradients(files.settings({"--data.train_path", files.folder() / "three.jsonl", "--data.documents",
+                                             "separate", "--data.max_seq_len", tokens, "--model.balance_loss", balance,
+                                             "--model.router_aux_loss_coef", "0.5"}));
+    };
+    const auto full = in_windows_of("14"), loose = in_windows_of("34");
+    CHECK(full.result.tokens == 14);
+    CHECK(loose.result.expert_load == full.result.expert_load);
+    CHECK(loose.result.balance_loss == full.result.balance_loss);
+    CHECK(same_bits(loose.of, full.of));
+  }
+}
+
+TEST_CASE("documents route alike packed into one window and alone") {
+  const SmallRun files;
+  Start start(files.settings(
+      {"--train.precision", "float64", "--model.router_aux_loss_coef", "0.5", "--model.router_z_loss_coef", "0.1"}));
+  const auto packed_ones = gradients_of(start, {{packed({a, b, c})}});
+  const auto alone = gradients_of(start, {{packed({a}), packed({b}), packed({c})}});
+  CHECK(packed_ones.result.expert_load == alone.result.expert_load);
+  CHECK(std::abs(packed_ones.result.balance_loss - alone.result.balance_loss) <= 1e-12);
+  CHECK(std::abs(packed_ones.result.z_loss - alone.result.z_loss) <= 1e-12 * alone.result.z_loss);
+  CHECK(largest_deviation(packed_ones.of, alone.of) <= 1e-12);
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -1,7 +1,11 @@
 // If this failed, a loss that is no number would be trained on, or stop a run without saying where it arose.
+#include <ATen/ops/nan_to_num.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -104,6 +108,43 @@ TEST_CASE("a skipped step leaves weights, moments and the optimizer's count as t
   CHECK(assembly.optimizer().steps() == 0);
   CHECK(same_bits({{"", before}}, {{"", assembly.store().parameters().front().master}}));
   for (const auto& p : assembly.store().parameters()) CHECK(p.gradient.abs().max().item<double>() == 0);
+}
+
+TEST_CASE("a NaN in a token or a router still gives legal experts, names the layer, and changes no weight") {
+  struct Damage {
+    std::string parameter;
+    std::string where;
+  };
+  for (const auto& damage : {Damage{"model.embed_tokens.weight", "the output of layer 0"},
+                             Damage{"model.layers.1.mlp.gate.weight", "the output of layer 1"},
+                             Damage{"model.layers.2.post_attention_layernorm.weight", "the output of layer 2"}}) {
+    INFO(damage.parameter);
+    const SmallRun files;
+    auto settings = files.settings();
+    settings.model.overrides["mlp_only_layers"] = "[]";
+    Start start(settings);
+    auto& assembly = start.assembly();
+    const auto step = start.steps(1).front();
+    // In the embedding: one element of a token of the batch.
+    auto& master = assembly.store().parameter(damage.parameter).master;
+    const auto token = step.inputs.batches.at(0).at({architecture::ValueKind::ids, -1})[5].item<std::int64_t>();
+    const auto row = damage.parameter == "model.embed_tokens.weight" ? token : 0;
+    master.view({-1})[row * master.size(-1) + 3].fill_(std::nan(""));
+    TensorsByName before;
+    for (const auto& p : assembly.store().parameters())
+      before[p.placement.parameter.fqn] = p.master.nan_to_num(77).clone();
+    const auto result = assembly.executor().run(assembly.program(program::StepKind::train, step.windows), step.inputs);
+    CHECK(result.outcome == executor::Outcome::non_finite);
+    CHECK(result.non_finite_where == damage.where);
+    REQUIRE(result.expert_load.size() == 3);
+    for (const auto& load : result.expert_load) {
+      CHECK(std::accumulate(load.begin(), load.end(), std::int64_t{0}) == 2 * result.tokens);
+      CHECK(std::all_of(load.begin(), load.end(), [&](auto slots) { return slots >= 0 && slots <= result.tokens; }));
+    }
+    TensorsByName after;
+    for (const auto& p : assembly.store().parameters()) after[p.placement.parameter.fqn] = p.master.nan_to_num(77);
+    CHECK(same_bits(after, before));
+  }
 }
 
 }  // namespace

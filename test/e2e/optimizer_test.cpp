@@ -91,5 +91,98 @@ TEST_CASE("the norm's type changes the number: the largest element, the sum, the
   }
 }
 
+void run_step(Start& start, const Start::Step& step, double lr) {
+  auto inputs = step.inputs;
+  inputs.lr = lr;
+  auto& assembly = start.assembly();
+  const auto& program = assembly.program(program::StepKind::train, step.windows);
+  REQUIRE(assembly.executor().run(program, std::move(inputs)).outcome == executor::Outcome::done);
+}
+
+TensorsByName masters_of(Start& start) {
+  TensorsByName masters;
+  for (const auto& p : start.assembly().store().parameters()) masters[p.placement.parameter.fqn] = p.master.clone();
+  return masters;
+}
+
+TEST_CASE("a step without gradient shrinks matrices by lr times the decay, and leaves norms and biases") {
+  for (const char* type : {"adamw", "sgd"}) {
+    INFO(type);
+    const SmallRun files;
+    Start start(files.settings({"--train.precision", "float64", "--train.optimizer.type", type,
+                                "--train.optimizer.weight_decay", "0.1", "--model.attention_bias", "true",
+                                "--model.router_aux_loss_coef", "0"}));
+    // With a zero head behind a zero norm, not even these two have a gradient.
+    for (auto& p : start.assembly().store().parameters()) {
+      const auto& name = p.placement.parameter.fqn;
+      if (name == "lm_head.weight" || name == "model.norm.weight") p.master.zero_();
+      if (name.ends_with(".bias")) p.master.fill_(0.5);
+    }
+    const auto step = start.steps(1).front();
+    const auto before = masters_of(start);
+    for (const auto& [name, gradient] : gradients(start.assembly(), step).of) {
+      INFO(name);
+      REQUIRE(gradient.abs().max().item<double>() == 0);
+    }
+    run_step(start, step, 0.1);
+    std::size_t matrices = 0, vectors = 0;
+    for (const auto& [name, master] : masters_of(start)) {
+      INFO(name);
+      const bool decays = master.dim() > 1;
+      ++(decays ? matrices : vectors);
+      const auto expected = decays ? before.at(name).mul(0.99) : before.at(name);
+      CHECK(master.sub(expected).abs().max().item<double>() <= (decays ? 1e-15 : 0));
+    }
+    CHECK(matrices == 1 + 3 * 4 + 3 + 2 * 4 + 1);
+    CHECK(vectors == 3 * (4 + 4) + 1);
+  }
+}
+
+TEST_CASE("experts that no token reaches have state from the start and are stepped like the rest") {
+  const SmallRun files;
+  const auto settings = files.settings({"--train.precision", "float64", "--model.num_experts_per_tok", "1",
+                                        "--model.router_aux_loss_coef", "0", "--train.optimizer.weight_decay", "0.1",
+                                        "--train.optimizer.max_grad_norm", "0"});
+  Start start(settings);
+  const std::string router = "model.layers.1.mlp.gate.weight", experts = "model.layers.1.mlp.experts.up_proj";
+  auto& store = start.assembly().store();
+  // Of equal probabilities the lowest expert's is chosen; the weight of the only choice is 1, so the router stays.
+  store.parameter(router).master.zero_();
+  const auto steps = start.steps(4);
+  const auto before = masters_of(start).at(experts);
+  const auto moments = [&] {
+    TensorsByName found;
+    for (const auto& state : start.assembly().optimizer().state())
+      if (state.fqn == experts) found[state.name] = state.tensor;
+    REQUIRE(found.size() == 2);
+    return found;
+  };
+  CHECK(moments().at("exp_avg").sizes() == before.sizes());
+  const double lr = 0.1, kept = 1 - lr * 0.1;
+  for (std::size_t k = 0; k < 3; ++k) run_step(start, steps[k], lr);
+  const auto unused = masters_of(start).at(experts).narrow(0, 1, 4);
+  CHECK(unused.sub(before.narrow(0, 1, 4).mul(kept * kept * kept)).abs().max().item<double>() <= 1e-15);
+  for (const auto& [name, moment] : moments()) {
+    INFO(name);
+    CHECK(moment.narrow(0, 1, 4).abs().max().item<double>() == 0);
+    CHECK(moment.select(0, 0).abs().max().item<double>() > 0);
+  }
+
+  // Now some tokens go to expert 3: its first gradient is corrected as the fourth step's.
+  store.parameter(router).master.select(0, 3).fill_(1);
+  const auto gradient = gradients(start.assembly(), steps[3]).of.at(experts).select(0, 3);
+  REQUIRE(gradient.abs().max().item<double>() > 0);
+  const auto master = masters_of(start).at(experts).select(0, 3);
+  run_step(start, steps[3], lr);
+  const auto& optimizer = settings.train.optimizer;
+  const auto corrected = [&](std::size_t k) {
+    return (1 - optimizer.betas[k]) / (1 - std::pow(optimizer.betas[k], 4));
+  };
+  const auto mean = gradient.mul(corrected(0)), square = gradient.square().mul(corrected(1));
+  const auto expected = master.mul(kept).sub(mean.div(square.sqrt().add(optimizer.eps)).mul(lr));
+  CHECK(masters_of(start).at(experts).select(0, 3).sub(expected).abs().max().item<double>() <= 1e-14);
+  CHECK(start.assembly().optimizer().steps() == 4);
+}
+
 }  // namespace
 }  // namespace tessera::test
