@@ -21,6 +21,6 @@ struct CrossEntropy {
 // `scale`), that of hidden is kept until backward. So `loss` must be part of what backward is called on, with weight 1:
 // any other incoming gradient is refused. Without autograd only the loss is formed.
 [[nodiscard]] CrossEntropy chunked_cross_entropy(const at::Tensor& hidden, const at::Tensor& labels,
-                                                 device::Weight& head, double scale, std::int64_t chunk_tokens = 256);
+                                                 device::Weight& head, double scale, std::int64_t chunk_tokens = 512);
 
 }  // namespace tessera::ops
