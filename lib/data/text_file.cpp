@@ -33,7 +33,7 @@ void TextFile::read(std::int64_t document, std::int64_t first, std::span<std::in
   const auto count = static_cast<std::int64_t>(ids.size());
   base::expect(document == 0 && first >= 0 && first + count <= size_ + 1, "tokens [{}, {}) of {} in {}", first,
                first + count, size_ + 1, name_);
-  const base::MappedFile file(name_, base::AccessPattern::sequential);
+  const base::MappedFile file(name_, base::AccessPattern::random);  // windows come in any order
   base::require(static_cast<std::int64_t>(file.size()) == size_, "{} changed while it was in use: {} bytes, now {}",
                 name_, size_, file.size());
   for (std::int64_t i = 0; i < count; ++i) {
