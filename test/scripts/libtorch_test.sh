@@ -17,7 +17,7 @@ make_torch() {
 # expect TEXT: configuring must print TEXT (CMake breaks lines of errors, so spaces and breaks are the same).
 expect() {
   local output
-  output=$(TESSERA_TORCH_DIR=${torch_dir-$project/torch} cmake -S "$project" -B "$project/build" 2>&1 | tr -s ' \n' '  ') || true
+  output=$(TESSERA_TORCH_DIR=${torch_dir-$project/torch} cmake -G Ninja -S "$project" -B "$project/build" 2>&1 | tr -s ' \n' '  ') || true
   rm -rf "$project/build"
   [[ $output == *"$1"* ]] || fail "'$1' is not in: $output"
 }

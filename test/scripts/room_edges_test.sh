@@ -11,7 +11,7 @@ fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 configure() {
   printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(edges NONE)' 'include(rooms.cmake)' \
       "tessera_check_needs($*)" >"$project/CMakeLists.txt"
-  cmake -S "$project" -B "$project/build" 2>&1
+  cmake -G Ninja -S "$project" -B "$project/build" 2>&1
 }
 
 configure plan config layout base >/dev/null || fail "plan -> config, layout, base must be allowed"
