@@ -22,7 +22,8 @@ struct Launch {
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
 // Open MPI's variables first (mpirun), then Slurm's where PMIX_RANK shows that Open MPI can start from them (srun
-// --mpi=pmix), then those of other launchers: PMI_SIZE (MPICH, Intel MPI), MV2_COMM_WORLD_SIZE (MVAPICH), SLURM_NTASKS. A variable that is no positive number is ignored.
+// --mpi=pmix), then those of other launchers: PMI_SIZE (MPICH, Intel MPI), MV2_COMM_WORLD_SIZE (MVAPICH), SLURM_NTASKS.
+// A variable that is no positive number is ignored.
 [[nodiscard]] Launch read_launch(const Environment& environment);
 
 // The same for this process.

@@ -83,5 +83,19 @@ TEST_CASE("ranks that disagree on counts are told so") {
   CHECK(seconds < generous);
 }
 
+TEST_CASE("a test that fails on one rank fails the program, and the line names the rank") {
+  const auto ended = run_command({MPIRUN, "-n", "3", SUITE, "a check of its own that fails on rank 1"});
+  CHECK(ended.code != 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[rank 1]") && ContainsSubstring("FAILED"));
+  CHECK(count_of("FAILED", ended.out) == 1);
+}
+
+TEST_CASE("a check of all ranks fails on each, naming those where the condition does not hold") {
+  const auto ended = run_command({MPIRUN, "-n", "3", SUITE, "a check of all ranks that fails on rank 1"});
+  CHECK(ended.code != 0);
+  CHECK(count_of("FAILED", ended.out) == 3);
+  CHECK(count_of("\"1\" == \"none\"", ended.out) == 3);
+}
+
 }  // namespace
 }  // namespace tessera::test
