@@ -129,3 +129,19 @@ TEST_CASE("long documents come out of memory unchanged") {
       REQUIRE(ids.back() == 256);
     }
 }
+
+TEST_CASE("a line of 50 MB is read, and one that is cut is named") {
+  const test::TempFolder folder;
+  const std::string text(50'000'003, 'x');
+  const std::string line = "{\"text\": \"" + text + "\"}\n";
+  const data::JsonlFile file(folder.write("d.jsonl", line + "{\"text\": \"b\"}\n"), "text", 300);
+  REQUIRE(file.documents() == 2);
+  CHECK(file.tokens_before(1) == std::ssize(text) + 1);
+  Ids ids(4), targets(4);
+  file.read(0, std::ssize(text) - 3, ids, targets);
+  CHECK(ids == Ids{'x', 'x', 'x', 256});
+  CHECK(test::ids_of(file, 1) == Ids{'b', 256});
+  const auto error = error_in("{\"text\": \"a\"}\n" + line.substr(0, line.size() / 2));
+  CHECK_THAT(error, ContainsSubstring("d.jsonl:2: "));
+  CHECK(error.size() < 500);
+}
