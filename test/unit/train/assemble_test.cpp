@@ -1,7 +1,10 @@
 // If this failed, a part of a run would not be what its settings say.
 #include "train/assemble.h"
 
+#include <algorithm>
+
 #include "support/catch.h"
+#include "support/error_of.h"
 #include "support/small_run.h"
 
 namespace tessera::train {
@@ -35,6 +38,30 @@ TEST_CASE("the program of a step is made once for its number of micro-steps") {
   CHECK(&assembly.program(StepKind::train, 7) == &assembly.program(StepKind::train, 8));
   CHECK(&assembly.program(StepKind::train, 7) != &assembly.program(StepKind::train, 6));
   CHECK(assembly.program(StepKind::evaluate, 2).micro_steps == 1);
+}
+
+TEST_CASE("that the cross entropy cannot teach a router of one renormalised choice is noted") {
+  const test::SmallRun files;
+  const auto is_noted = [&](const test::Words& words) {
+    const auto notes = make_blueprint(files.settings(words), 1).notes;
+    return std::any_of(notes.begin(), notes.end(),
+                       [](const auto& note) { return note.find("num_experts_per_tok = 1 with norm_topk_prob") == 0; });
+  };
+  CHECK(is_noted({"--model.num_experts_per_tok", "1"}));
+  CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "2"}));
+  CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "1", "--model.norm_topk_prob", "false"}));
+  CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "1", "--model.mlp_only_layers", "0", "1", "2"}));
+}
+
+TEST_CASE("data without a sample is refused under the name of its setting, held-out data too") {
+  const test::SmallRun files;
+  const std::string empty = files.folder().write("empty.jsonl", "\n\n");
+  for (const auto& [split, setting] :
+       {std::pair{Split::training, "data.train_path"}, {Split::evaluation, "data.eval_path"}}) {
+    const auto blueprint = make_blueprint(files.settings({std::string("--") + setting, empty}), 1);
+    CHECK(test::error_of([&] { static_cast<void>(make_dataset(blueprint, split)); }) ==
+          std::string(setting) + ": 0 usable samples: 0 read, 2 blank lines");
+  }
 }
 
 }  // namespace

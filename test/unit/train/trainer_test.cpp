@@ -1,10 +1,13 @@
-// If this failed, a run that is told to stop would go on evaluating until it is killed.
+// If this failed, a run that is told to stop would go on evaluating until it is killed, or bad data would be trained
+// on.
 #include "train/trainer.h"
 
 #include <csignal>
 
 #include "support/catch.h"
+#include "support/error_of.h"
 #include "support/small_run.h"
+#include "unit/data/corpus_files.h"
 
 namespace tessera::train {
 namespace {
@@ -66,6 +69,19 @@ TEST_CASE("a signal ends the evaluation under way without a result, and the run 
     const auto lines = test::read_metrics(path);
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].numbers.at("step") == 1);
+  }
+}
+
+TEST_CASE("an id outside the vocabulary that is met while reading ends the run, naming file, document and place") {
+  const test::SmallRun files;
+  const auto path = test::write_pair<std::uint16_t>(files.folder(), "t", {{1, 2, 3, 4}, {5, 31, 7, 8}, {9, 10, 11}}, 8);
+  for (const char* documents : {"joined", "separate"}) {
+    INFO(documents);
+    const auto settings =
+        files.settings({"--data.train_path", path, "--data.documents", documents, "--data.max_seq_len", "3"});
+    CHECK_THAT(test::error_of([&] { static_cast<void>(test::run_training(settings)); }),
+               Catch::Matchers::ContainsSubstring(
+                   "t.bin: document 1, token 1: id 31 is outside the vocabulary: ids go from 0 to 30"));
   }
 }
 
