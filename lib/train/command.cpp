@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "base/log.h"
+#include "comm/agreement.h"
 #include "comm/launch.h"
+#include "comm/world.h"
 #include "config/command_line.h"
 #include "config/dump.h"
 #include "config/help.h"
@@ -42,6 +44,23 @@ void refuse_many(const comm::Launch& launch) {
                 launch.ranks, launch.announced_by);
 }
 
+// LibTorch's errors without their stack traces.
+comm::Failure describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& torch_error) {
+    return {base::ExitCode::rank_failed, torch_error.what_without_backtrace()};
+  } catch (...) {
+    return comm::describe_failure(error);
+  }
+}
+
+base::ExitCode train_in_world(const config::Settings& settings, const comm::Launch& launch) {
+  refuse_many(launch);
+  comm::World world(launch);
+  return world.run([&] { return run(settings, world); }, describe);
+}
+
 base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {
   using config::Action;
   const bool speaks = launch.rank == 0;
@@ -62,7 +81,7 @@ base::ExitCode act(const config::CommandLine& command, const comm::Launch& launc
       if (speaks) print(dry_run(command.settings, asked > 0 ? asked : launch.ranks, command.rank));
       return base::ExitCode::done;
     }
-    case Action::train: refuse_many(launch); return run(command.settings, comm::World(launch));
+    case Action::train: return train_in_world(command.settings, launch);
   }
   base::expect(false, "no such action: {}", static_cast<int>(command.action));
   return {};
@@ -94,16 +113,11 @@ int run_command(int argc, const char* const* argv) {
       check_layout(settings, action, launch.ranks, problems);
     };
     return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
-  } catch (const base::Error& error) {
-    if (error.code() == base::ExitCode::bad_input) let_rank_0_speak(launch);
-    base::log_error("{}", error.what());
-    return static_cast<int>(error.code());
-  } catch (const c10::Error& error) {
-    base::log_error("rank {}: {}", launch.rank, error.what_without_backtrace());
-    return static_cast<int>(base::ExitCode::rank_failed);
-  } catch (const std::exception& error) {
-    base::log_error("rank {}: {}", launch.rank, error.what());
-    return static_cast<int>(base::ExitCode::rank_failed);
+  } catch (...) {
+    const auto failure = describe(std::current_exception());
+    if (failure.code == base::ExitCode::bad_input) let_rank_0_speak(launch);
+    base::log_error("{}", failure.message);
+    return static_cast<int>(failure.code);
   }
 }
 

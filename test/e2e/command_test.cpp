@@ -71,6 +71,22 @@ TEST_CASE("mpirun -n 1 is the same run as a plain start, bit for bit") {
   for (const char* key : {"loss", "aux_loss", "grad_norm"}) CHECK(column(metrics, key) == column(expected, key));
 }
 
+TEST_CASE("under mpirun -n 1 a run that fails says why, once, with its own exit code") {
+  const SmallRun files;
+  const auto empty = files.folder() / "empty.jsonl";
+  base::write_file_atomically(empty, "");
+  const auto no_data = run_command(command_line(files, {"--data.eval_path", empty}, mpirun(1)), mpi);
+  INFO(no_data.err);
+  CHECK(no_data.code == 2);
+  CHECK(count_of("0 usable samples", no_data.err) == 1);
+  CHECK_FALSE(std::filesystem::exists(files.output()));
+  const auto blown_up = run_command(
+      command_line(files, {"--train.optimizer.lr", "1e30", "--train.optimizer.max_grad_norm", "0"}, mpirun(1)), mpi);
+  INFO(blown_up.err);
+  CHECK(blown_up.code == 3);
+  CHECK(count_of("is not finite", blown_up.err) == 1);
+}
+
 TEST_CASE("more ranks than one are refused as not yet, once, and nothing is written") {
   struct Start {
     Words before;
