@@ -1,13 +1,21 @@
-// Times of repeated calls, for the small benchmarks.
+// Times of repeated calls, for the small benchmarks. All run on one thread and wait for nothing, so its processor time
+// is what counts: other processes then disturb the figures only through the caches.
 #pragma once
+
+#include <time.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include "base/clock.h"
-
 namespace tessera::bench {
+
+// Processor seconds of the calling thread.
+inline double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // The median over as many calls as fit into `budget` seconds, at least five, after one call that does not count.
 template <class Body>
@@ -16,9 +24,9 @@ double median_seconds(const Body& body, double budget = 0.7) {
   std::vector<double> times;
   double spent = 0;
   while (times.size() < 5 || spent < budget) {
-    const double began = base::seconds_now();
+    const double began = thread_seconds();
     body();
-    times.push_back(base::seconds_now() - began);
+    times.push_back(thread_seconds() - began);
     spent += times.back();
   }
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -37,11 +45,11 @@ TwoTimes median_seconds_of_both(const First& first, const Second& second, double
   std::vector<double> a, b;
   double spent = 0;
   while (a.size() < 5 || spent < budget) {
-    const double began = base::seconds_now();
+    const double began = thread_seconds();
     first();
-    const double between = base::seconds_now();
+    const double between = thread_seconds();
     second();
-    const double end = base::seconds_now();
+    const double end = thread_seconds();
     a.push_back(between - began);
     b.push_back(end - between);
     spent += end - began;
