@@ -1,10 +1,9 @@
 #include "program/builder.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "base/error.h"
+#include "plan/unit_storage.h"
 #include "program/frees.h"
 #include "program/gather_schedule.h"
 
@@ -254,9 +253,8 @@ class Builder {
       const auto shard = resource(ResourceKind::shard_gradient, static_cast<std::int32_t>(u));
       const auto& uses = architecture_.units()[u].uses;
       const bool replicated = std::any_of(uses.begin(), uses.end(), [&](const plan::Use& use) {
-        const auto p = std::find_if(placements_.begin(), placements_.end(),
-                                    [&](const auto& x) { return x.parameter.fqn == use.fqn; });
-        return !p->replicate_group.empty() && layout_.group_size(p->replicate_group) > 1;
+        const auto& group = plan::placement_of(placements_, use.fqn).replicate_group;
+        return !group.empty() && layout_.group_size(group) > 1;
       });
       if (!replicated) continue;
       Instruction i{.op = Op::sum, .sum = SumKind::replicas, .target = static_cast<std::int32_t>(u)};
