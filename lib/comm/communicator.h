@@ -45,12 +45,20 @@ struct ReduceBlock {
 
 using KeepAlive = std::shared_ptr<const void>;
 
+// When an operation was under way on this rank, in base::seconds_now(): from its first message until it was done,
+// however much later it was waited for.
+struct Span {
+  double started = 0, ended = 0;
+};
+
 // An operation under way.
 class Operation {
  public:
   virtual ~Operation() = default;
   // Returns when the operation is done on this rank. Called once.
   virtual void wait() = 0;
+  // After wait(). In a group of one rank both times are that of the call.
+  [[nodiscard]] virtual Span span() const = 0;
 };
 using Handle = std::unique_ptr<Operation>;
 

@@ -1,4 +1,5 @@
-// The communicators of a layout: one for each of this rank's groups, shared by names that stand for the same groups.
+// The communicators of a layout: one for each name of this rank's groups. Names that stand for the same groups share
+// one below, but each counts its own traffic.
 #pragma once
 
 #include <map>
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/metered.h"
 #include "layout/layout.h"
 
 namespace tessera::mesh {
@@ -18,9 +20,17 @@ class Mesh {
 
   // The communicator of this rank's group `name` (see Layout::group_names); the group of one rank for "".
   [[nodiscard]] const std::shared_ptr<comm::Communicator>& communicator(const std::string& name) const;
+  // What each of them has moved since the start, by name.
+  [[nodiscard]] std::map<std::string, comm::Traffic> traffic() const;
 
  private:
-  std::map<std::string, std::shared_ptr<comm::Communicator>> communicators_;
+  struct Metered {
+    std::shared_ptr<comm::Communicator> communicator;  // the same as `meter`
+    std::shared_ptr<const comm::Metered> meter;
+  };
+  void add(const std::string& name, std::shared_ptr<comm::Communicator> communicator);
+
+  std::map<std::string, Metered> communicators_;
 };
 
 }  // namespace tessera::mesh

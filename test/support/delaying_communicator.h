@@ -62,6 +62,7 @@ class DelayingCommunicator final : public comm::Communicator {
       std::this_thread::sleep_for(delay_);
       wrapped_->wait();
     }
+    [[nodiscard]] comm::Span span() const override { return wrapped_->span(); }
 
    private:
     comm::Handle wrapped_;

@@ -10,18 +10,17 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "comm/traffic.h"
 
 namespace tessera::comm {
 
 namespace {
 
-// Arrays up to this size are summed whole by every rank: one round of messages, where blocks take two.
-constexpr std::int64_t summed_whole_bytes = 32 << 10;
-
 class Pending final : public Operation {
  public:
   explicit Pending(std::shared_ptr<Task> task) : task_(std::move(task)) {}
   void wait() override { task_->wait(); }
+  [[nodiscard]] Span span() const override { return task_->span(); }
 
  private:
   std::shared_ptr<Task> task_;
@@ -128,7 +127,7 @@ Handle MpiCommunicator::all_reduce(void* data, std::int64_t elements, ElementTyp
                                    KeepAlive keep) {
   base::expect(elements >= 0, "{} elements", elements);
   const Strided whole{data, 1, elements, elements};
-  if (elements * static_cast<std::int64_t>(element_bytes(type)) <= summed_whole_bytes)
+  if (elements * static_cast<std::int64_t>(element_bytes(type)) <= reduced_whole_bytes)
     return all_reduce_whole(whole, type, operation, std::move(keep));
   return all_reduce_in_blocks(whole, type, operation, std::move(keep));
 }
@@ -158,10 +157,9 @@ Handle MpiCommunicator::all_reduce_whole(const Strided& data, ElementType type, 
 
 Handle MpiCommunicator::all_reduce_in_blocks(const Strided& data, ElementType type, ReduceOperation operation,
                                              KeepAlive keep) {
-  const auto elements = data.row_elements;
-  const auto block = (elements + size() - 1) / size();
   const auto block_of = [&](std::int64_t rank) {
-    return elements_of(data.data, std::min(rank * block, elements), std::min((rank + 1) * block, elements), type);
+    const auto range = all_reduce_block(data.row_elements, rank, size());
+    return elements_of(data.data, range.begin, range.end, type);
   };
   const auto own = block_of(rank_);
   auto reduce = transfer(), gather = transfer();

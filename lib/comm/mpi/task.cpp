@@ -72,6 +72,7 @@ void Task::failed(std::exception_ptr error) {
 
 void Task::end(std::exception_ptr error) {
   is_over_ = true;
+  ended_at_ = base::seconds_now();
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;

@@ -21,6 +21,8 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
 
   // For the thread that asked: returns when the operation has ended, and throws what made it fail.
   void wait();
+  // After wait().
+  [[nodiscard]] Span span() const { return {started_at_, ended_at_}; }
 
   // The rest is for the thread that owns the requests.
   void start(Requests& requests);
@@ -41,7 +43,7 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   const std::string description_;
   std::size_t phase_ = 0;
   Requests* requests_ = nullptr;
-  double started_at_ = 0;
+  double started_at_ = 0, ended_at_ = 0;  // for others after has_ended_
   bool is_over_ = false;
 
   std::mutex mutex_;

@@ -58,15 +58,44 @@ TEST_CASE("every group of every layout of these ranks has a communicator of its 
   }
 }
 
+// What the communicator of `name` counts for.
+const comm::Communicator& below(const Mesh& mesh, const std::string& name) {
+  return *dynamic_cast<const comm::Metered&>(*mesh.communicator(name)).wrapped();
+}
+
 TEST_CASE("names of the same groups share a communicator, and the world's is the world's") {
   const auto& world = test::world();
   LayoutSizes sizes{.dp_shard = world.size()};
   sizes.extra = {{.name = "ep", .size = world.size()}, {.name = "emb", .size = 1}};
   const Mesh mesh(Layout(sizes), world.communicator());
-  CHECK_ON_ALL(mesh.communicator("world") == world.communicator());
+  CHECK_ON_ALL(&below(mesh, "world") == world.communicator().get());
   for (const auto* name : {"fsdp", "data", "ep", "emb_fsdp", "emb+emb_fsdp"})
-    CHECK_ON_ALL(mesh.communicator(name) == mesh.communicator("world"));
-  CHECK_ON_ALL(mesh.communicator("ep_fsdp") == mesh.communicator("emb"));
+    CHECK_ON_ALL(&below(mesh, name) == world.communicator().get());
+  CHECK_ON_ALL(&below(mesh, "ep_fsdp") == &below(mesh, "emb"));
+}
+
+TEST_CASE("names that share a communicator have traffic of their own") {
+  const auto& world = test::world();
+  const auto others = world.size() - 1;
+  LayoutSizes sizes{.dp_shard = world.size()};
+  sizes.extra = {{.name = "ep", .size = world.size()}};
+  const Mesh mesh(Layout(sizes), world.communicator());
+  std::vector<double> data(7);
+  const auto sum = [&](const char* name, std::int64_t elements) {
+    mesh.communicator(name)
+        ->all_reduce(data.data(), elements, comm::ElementType::float64, comm::ReduceOperation::add, nullptr)
+        ->wait();
+  };
+  sum("ep", 7);
+  sum("ep", 5);
+  sum("fsdp", 3);
+  sum("", 7);
+  const auto traffic = mesh.traffic();
+  CHECK_ON_ALL(traffic.at("ep").calls == 2 && traffic.at("ep").bytes_sent == 12 * 8 * others);
+  CHECK_ON_ALL(traffic.at("fsdp").calls == 1 && traffic.at("fsdp").bytes_sent == 3 * 8 * others);
+  CHECK_ON_ALL(traffic.at("").calls == 1 && traffic.at("").bytes_sent == 0);
+  CHECK_ON_ALL(traffic.at("world").calls == 0);
+  CHECK_ON_ALL(traffic.size() == Layout(sizes).group_names().size() + 1);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// A communicator that counts what goes through it: calls, bytes, time under way, time that was waited for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "comm/traffic.h"
+
+namespace tessera::comm {
+
+enum class OperationKind : std::uint8_t {
+  gather_blocks,
+  reduce_blocks,
+  all_reduce,
+  all_to_all_rows,
+  broadcast,
+  barrier
+};
+inline constexpr std::size_t operation_kinds = 6;
+
+// Several may wrap one communicator: each counts what goes through it alone. Calls and bytes (traffic.h; none for a
+// barrier) count when an operation starts, its times when it has been waited for. One thread at a time, handles
+// included. The groups that make_group makes are not counted.
+class Metered final : public Communicator {
+ public:
+  explicit Metered(std::shared_ptr<Communicator> wrapped);
+
+  [[nodiscard]] std::int64_t rank() const override { return wrapped_->rank(); }
+  [[nodiscard]] std::int64_t size() const override { return wrapped_->size(); }
+  Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) override;
+  Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) override;
+  Handle all_reduce(void* data, std::int64_t elements, ElementType type, ReduceOperation operation,
+                    KeepAlive keep) override;
+  Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts, void* receive,
+                         std::span<const std::int64_t> receive_counts, std::int64_t row_elements, ElementType type,
+                         KeepAlive keep) override;
+  Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root, KeepAlive keep) override;
+  void barrier() override;
+  std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) override;
+
+  // Since the start: of all operations together, or of one kind.
+  [[nodiscard]] Traffic traffic() const;
+  [[nodiscard]] Traffic traffic(OperationKind kind) const;
+  [[nodiscard]] const std::shared_ptr<Communicator>& wrapped() const { return wrapped_; }
+
+ private:
+  using Counts = std::array<Traffic, operation_kinds>;
+  class MeteredOperation;
+
+  [[nodiscard]] Handle counted(OperationKind kind, std::int64_t bytes, Handle started);
+
+  const std::shared_ptr<Communicator> wrapped_;
+  const std::shared_ptr<Counts> counts_;  // handles may outlive this
+};
+
+}  // namespace tessera::comm

@@ -1,0 +1,112 @@
+// If this failed, the timeline would show communication at the wrong time, or a group's account the wrong bytes.
+#include "comm/metered.h"
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "elements.h"
+#include "groups.h"
+#include "support/catch.h"
+#include "support/ranks.h"
+
+namespace tessera::test {
+namespace {
+
+using comm::ElementType;
+using comm::Metered;
+using comm::OperationKind;
+using comm::ReduceOperation;
+
+void rest(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+comm::Handle start_sum(comm::Communicator& group, std::vector<double>& data) {
+  return group.all_reduce(data.data(), static_cast<std::int64_t>(data.size()), ElementType::float64,
+                          ReduceOperation::add, nullptr);
+}
+
+TEST_CASE("an operation ends when it is done, not when it is waited for; what is hidden is not exposed") {
+  constexpr double pause = 0.5;
+  std::vector<double> data(10007, 1);
+  Metered metered(world().communicator());
+  metered.barrier();
+  const double called = base::seconds_now();
+  const auto handle = start_sum(metered, data);
+  rest(pause);
+  const double rested = base::seconds_now();
+  handle->wait();
+  const auto span = handle->span();
+  CHECK_ON_ALL(called <= span.started && span.started <= span.ended && span.ended < rested);
+  const auto traffic = metered.traffic(OperationKind::all_reduce);
+  CHECK_ON_ALL(traffic.seconds_under_way == span.ended - span.started);
+  CHECK_ON_ALL(0 <= traffic.seconds_exposed && traffic.seconds_exposed < pause / 2);
+}
+
+TEST_CASE("an operation is under way, and who waits is blocked, until the last rank has come") {
+  constexpr double late = 0.3;
+  std::vector<double> data(10007, 1);
+  Metered metered(world().communicator());
+  metered.barrier();
+  const bool is_late = world().rank() == world().size() - 1;
+  if (is_late) rest(late);
+  start_sum(metered, data)->wait();
+  const auto traffic = metered.traffic(OperationKind::all_reduce);
+  // The ranks leave the barrier at slightly different times.
+  CHECK_ON_ALL(is_late || (traffic.seconds_exposed > late / 2 && traffic.seconds_under_way > late / 2));
+  CHECK_ON_ALL(metered.traffic(OperationKind::barrier).seconds_exposed > 0 || world().size() == 1);
+}
+
+// What rank `rank` of `ranks` sends in one call of each kind, of the sizes in the test below.
+struct ExpectedBytes {
+  std::int64_t gather, reduce, all_reduce, rows, broadcast;
+};
+ExpectedBytes expected_bytes(std::int64_t rank, std::int64_t ranks) {
+  const auto others = ranks - 1, own = block_of(11, ranks, rank).size();
+  return {.gather = 3 * own * 4 * others,
+          .reduce = 3 * (11 - own) * 4,
+          .all_reduce = 101 * 8 * others,
+          .rows = (ranks * (ranks + 1) / 2 - (rank + 1)) * 5 * 4,
+          .broadcast = rank == ranks - 1 ? 33 * 4 * others : 0};
+}
+
+TEST_CASE("each kind of operation counts the bytes that this rank sends, in groups of any size") {
+  for (const auto& under_test : groups_under_test()) {
+    INFO(under_test.name);
+    Metered group(under_test.communicator);
+    const auto ranks = group.size(), rank = group.rank();
+    std::vector<float> matrix(3 * 11), sum(3 * 11), rows(static_cast<std::size_t>(5 * ranks * (ranks + 1) / 2));
+    std::vector<float> received(static_cast<std::size_t>(5 * ranks * (rank + 1)));
+    std::vector<double> numbers(101);
+    std::vector<comm::Strided> pieces;
+    std::vector<std::int64_t> send_counts, receive_counts;
+    for (std::int64_t k = 0; k < ranks; ++k) {
+      const auto block = block_of(11, ranks, k);
+      pieces.push_back({matrix.data() + block.begin, 3, block.size(), 11});
+      send_counts.push_back(k + 1);
+      receive_counts.push_back(rank + 1);
+    }
+    const auto own = block_of(11, ranks, rank).size();
+    group.gather_blocks({{ElementType::float32, pieces}}, nullptr)->wait();
+    group.reduce_blocks({{ElementType::float32, pieces, ElementType::float32, {sum.data(), 3, own, own}}}, nullptr)
+        ->wait();
+    start_sum(group, numbers)->wait();
+    group.all_to_all_rows(rows.data(), send_counts, received.data(), receive_counts, 5, ElementType::float32, nullptr)
+        ->wait();
+    group.broadcast(matrix.data(), 33, ElementType::float32, ranks - 1, nullptr)->wait();
+    group.barrier();
+
+    const auto expected = expected_bytes(rank, ranks);
+    const auto bytes = [&](OperationKind kind) { return group.traffic(kind).bytes_sent; };
+    CHECK_ON_ALL(bytes(OperationKind::gather_blocks) == expected.gather);
+    CHECK_ON_ALL(bytes(OperationKind::reduce_blocks) == expected.reduce);
+    CHECK_ON_ALL(bytes(OperationKind::all_reduce) == expected.all_reduce);
+    CHECK_ON_ALL(bytes(OperationKind::all_to_all_rows) == expected.rows);
+    CHECK_ON_ALL(group.traffic().bytes_sent ==
+                 expected.gather + expected.reduce + expected.all_reduce + expected.rows + expected.broadcast);
+    CHECK_ON_ALL(group.traffic().calls == 6);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
