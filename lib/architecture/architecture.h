@@ -48,7 +48,7 @@ enum class Role : std::uint8_t {
 };
 
 enum class SegmentKind : std::uint8_t {
-  distinct_ids,    // ids -> unique_ids, unique_inverse
+  distinct_ids,    // ids -> unique_ids, unique_inverse, unique_count
   lookup,          // wanted_ids -> found_rows
   expand,          // unique_rows, unique_inverse -> hidden[0]
   project,         // hidden, positions -> query, key, value
@@ -62,12 +62,15 @@ enum class SegmentKind : std::uint8_t {
   head,            // hidden[layers], labels, statistics -> loss
 };
 
+// Counts travel first, once: whatever follows knows how much it receives.
 enum class ExchangeKind : std::uint8_t {
+  id_counts,
   ids_to_owners,
   rows_from_owners,
   sequence_to_heads,
   heads_to_sequence,
   sum_tensor_parallel,
+  row_counts,
   dispatch,
   combine
 };
@@ -86,7 +89,7 @@ struct Step {
   SegmentKind segment{};
   ExchangeKind exchange{};
   std::int32_t layer = -1;
-  std::vector<ValueId> reads;   // of an exchange: counts and places that it needs beside what it moves
+  std::vector<ValueId> reads;   // of an exchange: the counts that it needs, in both directions
   std::vector<ValueId> writes;  // of a segment
   std::vector<std::pair<ValueId, ValueId>> moves;
   std::vector<ParameterUse> uses;

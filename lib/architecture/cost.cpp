@@ -121,6 +121,8 @@ double elements_of(K kind, const Sizes& s) {
     case K::router_count:
     case K::balance_count: return s.sequences * s.experts;
     case K::router_z:
+    case K::unique_count:
+    case K::wanted_count:
     case K::row_count:
     case K::source_row_count:
     case K::loss: return 1;

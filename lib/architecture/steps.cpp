@@ -31,11 +31,13 @@ std::string_view name_of(SegmentKind kind) {
 
 std::string_view name_of(ExchangeKind kind) {
   switch (kind) {
+    case ExchangeKind::id_counts: return "id_counts";
     case ExchangeKind::ids_to_owners: return "ids_to_owners";
     case ExchangeKind::rows_from_owners: return "rows_from_owners";
     case ExchangeKind::sequence_to_heads: return "sequence_to_heads";
     case ExchangeKind::heads_to_sequence: return "heads_to_sequence";
     case ExchangeKind::sum_tensor_parallel: return "sum_tensor_parallel";
+    case ExchangeKind::row_counts: return "row_counts";
     case ExchangeKind::dispatch: return "dispatch";
     case ExchangeKind::combine: return "combine";
   }
@@ -89,11 +91,13 @@ class Sequence {
 };
 
 void add_embedding(Sequence& s) {
-  s.segment(SegmentKind::distinct_ids, {{K::ids}}, {{K::unique_ids}, {K::unique_inverse}});
-  s.exchange(ExchangeKind::ids_to_owners, {{{K::unique_ids}, {K::wanted_ids}}});
+  const std::vector<ValueId> counts{{K::unique_count}, {K::wanted_count}};
+  s.segment(SegmentKind::distinct_ids, {{K::ids}}, {{K::unique_ids}, {K::unique_inverse}, {K::unique_count}});
+  s.exchange(ExchangeKind::id_counts, {{{K::unique_count}, {K::wanted_count}}});
+  s.exchange(ExchangeKind::ids_to_owners, {{{K::unique_ids}, {K::wanted_ids}}}, counts);
   s.use(s.segment(SegmentKind::lookup, {{K::wanted_ids}}, {{K::found_rows}}), "embed", {Role::embedding},
         plan::UseKind::owned);
-  s.exchange(ExchangeKind::rows_from_owners, {{{K::found_rows}, {K::unique_rows}}}, {{K::unique_ids}, {K::wanted_ids}});
+  s.exchange(ExchangeKind::rows_from_owners, {{{K::found_rows}, {K::unique_rows}}}, counts);
   s.segment(SegmentKind::expand, {{K::unique_rows}, {K::unique_inverse}}, {{K::hidden, 0}});
 }
 
@@ -130,13 +134,14 @@ void add_experts(Sequence& s, const std::string& unit, const std::string& expert
   s.segment(
       SegmentKind::pack, {s.here(K::normed), s.here(K::slot_token), s.here(K::slot_weight), s.here(K::expert_count)},
       {s.here(K::send_rows), s.here(K::send_weight), s.here(K::send_slot), s.here(K::row_token), s.here(K::row_count)});
-  s.exchange(ExchangeKind::dispatch,
-             {{s.here(K::send_rows), s.here(K::rows)},
-              {s.here(K::send_weight), s.here(K::weight)},
-              {s.here(K::send_slot), s.here(K::slot)},
-              {s.here(K::row_count), s.here(K::source_row_count)},
-              {s.here(K::expert_count), s.here(K::source_expert_count)}},
-             {s.here(K::row_count), s.here(K::expert_count)});
+  s.exchange(ExchangeKind::row_counts, {{s.here(K::row_count), s.here(K::source_row_count)},
+                                        {s.here(K::expert_count), s.here(K::source_expert_count)}});
+  s.exchange(
+      ExchangeKind::dispatch,
+      {{s.here(K::send_rows), s.here(K::rows)},
+       {s.here(K::send_weight), s.here(K::weight)},
+       {s.here(K::send_slot), s.here(K::slot)}},
+      {s.here(K::row_count), s.here(K::expert_count), s.here(K::source_row_count), s.here(K::source_expert_count)});
   s.use(s.segment(SegmentKind::experts,
                   {s.here(K::rows), s.here(K::weight), s.here(K::slot), s.here(K::source_row_count),
                    s.here(K::source_expert_count)},

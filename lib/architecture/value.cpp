@@ -29,6 +29,8 @@ constexpr std::array traits{
     Traits{K::sequence_starts, "sequence_starts", none, kept},
     Traits{K::unique_ids, "unique_ids", none, kept},
     Traits{K::unique_inverse, "unique_inverse", none, kept},
+    Traits{K::unique_count, "unique_count", none, kept},
+    Traits{K::wanted_count, "wanted_count", none, kept},
     Traits{K::wanted_ids, "wanted_ids", none, kept},
     Traits{K::found_rows, "found_rows", carried, recomputed},
     Traits{K::unique_rows, "unique_rows", carried, recomputed},

@@ -22,7 +22,9 @@ enum class ValueKind : std::uint8_t {
   // embedding
   unique_ids,      // [U] int64, ascending
   unique_inverse,  // [T] int64: which unique id each token has
-  wanted_ids,      // [W] int64: ids asked of this rank
+  unique_count,    // [O] int64 on the CPU: unique ids that each owner has
+  wanted_count,    // [P] int64 on the CPU: ids that each source asks of this rank
+  wanted_ids,      // [W] int64: ids asked of this rank, by source, then ascending
   found_rows,      // [W, H]
   unique_rows,     // [U, H]
   hidden,          // [T, H]; of layer i: its input; hidden of layer L: input of the head

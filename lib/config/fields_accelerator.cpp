@@ -6,30 +6,18 @@
 namespace tessera::config {
 namespace {
 
-bool is_one_or_fill(const Value& value) { return std::get<std::int64_t>(value) <= 1; }
-bool none_above_one(const Value& value) {
-  const auto& sizes = std::get<std::vector<std::int64_t>>(value);
-  return std::none_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 1; });
-}
-
 // Which numbers of ranks fit is the layout's to say, for it knows the world: 0 and -2 are refused there with the sizes
 // that would do.
 Range any_size() { return any_number(); }
 
-const std::string many_ranks = "training with several ranks";
-
 std::vector<Field> axis_rows() {
   return {
-      not_yet_in_training(
-          integer("train.accelerator.dp_replicate_size", &AcceleratorSettings::dp_replicate_size, any_size(), "2",
-                  {"Replicas of the sharded model; -1 fills the world (1 if dp_shard_size does).",
-                   "the groups of --dry-run"}),
-          many_ranks, is_one_or_fill),
-      not_yet_in_training(
-          integer("train.accelerator.dp_shard_size", &AcceleratorSettings::dp_shard_size, any_size(), "2",
-                  {"Ranks over which parameters, gradients and optimizer state are sharded; -1 fills the world.",
-                   "the groups of --dry-run"}),
-          many_ranks, is_one_or_fill),
+      integer(
+          "train.accelerator.dp_replicate_size", &AcceleratorSettings::dp_replicate_size, any_size(), "2",
+          {"Replicas of the sharded model; -1 fills the world (1 if dp_shard_size does).", "the groups of --dry-run"}),
+      integer("train.accelerator.dp_shard_size", &AcceleratorSettings::dp_shard_size, any_size(), "2",
+              {"Ranks over which parameters, gradients and optimizer state are sharded; -1 fills the world.",
+               "the groups of --dry-run"}),
       not_yet(integer("train.accelerator.tp_size", &AcceleratorSettings::tp_size, count_from(1), "2",
                       {"Ranks that split each matrix of the attention.", "the groups of --dry-run"}),
               "tensor parallelism"),
@@ -80,12 +68,11 @@ Field ep_outside_row() {
 
 std::vector<Field> extra_parallel_rows() {
   return {
-      with(not_yet_in_training(list("train.accelerator.extra_parallel_sizes",
-                                    &AcceleratorSettings::extra_parallel_sizes, Kind::integers, any_size(), {"2"},
-                                    {"Sizes (1 or more) of the named groups that split dim 0 of the plan's parameters; "
-                                     "1: ordinary FSDP parameters.",
-                                     "the groups of --dry-run"}),
-                               many_ranks, none_above_one),
+      with(list("train.accelerator.extra_parallel_sizes", &AcceleratorSettings::extra_parallel_sizes, Kind::integers,
+                any_size(), {"2"},
+                {"Sizes (1 or more) of the named groups that split dim 0 of the plan's parameters; 1: ordinary FSDP "
+                 "parameters.",
+                 "the groups of --dry-run"}),
            {"--train.accelerator.extra_parallel_names", "ep"}),
       with(list("train.accelerator.extra_parallel_names", &AcceleratorSettings::extra_parallel_names, Kind::texts,
                 any_number(), {"emb"},
@@ -178,10 +165,9 @@ std::vector<Field> fsdp_rows() {
 
 std::vector<Field> machine_rows() {
   return {
-      not_yet(boolean("train.accelerator.overlap_exchange", &AcceleratorSettings::overlap_exchange,
-                      {"Run one micro-batch's exchange under another's compute; activations of two are alive.",
-                       "the order of the program of --dry-run"}),
-              "interleaved micro-batches"),
+      boolean("train.accelerator.overlap_exchange", &AcceleratorSettings::overlap_exchange,
+              {"Run one micro-batch's exchange under another's compute; activations of two are alive.",
+               "the order of the program of --dry-run"}),
       not_yet(word("train.accelerator.backend", &AcceleratorSettings::backend, {"auto", "mpi", "nccl"}, "nccl",
                    {"What carries collectives: auto is MPI for host memory and NCCL for CUDA.",
                     "backend on the start page"}),
@@ -189,10 +175,9 @@ std::vector<Field> machine_rows() {
       not_yet(word("train.accelerator.device", &AcceleratorSettings::device, {"auto", "cpu", "cuda"}, "cuda",
                    {"Where to compute; auto is CUDA if this program and machine have it.", "device on the start page"}),
               "CUDA", [](const Value& v) { return std::get<std::string>(v) != "cuda"; }),
-      not_yet(number("train.accelerator.timeout_s", &AcceleratorSettings::timeout_s, above(0), "60",
-                     {"Seconds after which a collective that hangs is named and ends the job.",
-                      "how soon a stopped rank ends the job"}),
-              many_ranks),
+      number("train.accelerator.timeout_s", &AcceleratorSettings::timeout_s, above(0), "60",
+             {"Seconds after which a collective that hangs is named and ends the job.",
+              "how soon a stopped rank ends the job"}),
       with(optional_row("train.accelerator.world_size", &AcceleratorSettings::world_size,
                         {.kind = Kind::integer, .range = count_from(1)}, "the ranks that were started", "4",
                         {"Ranks to plan for, with --dry-run only.", "the groups of --dry-run"}),

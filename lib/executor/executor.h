@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "architecture/architecture.h"
+#include "device/numbers.h"
 #include "executor/step_result.h"
 #include "executor/tape.h"
 #include "executor/timeline.h"
@@ -25,6 +26,7 @@ struct ExecutorOptions {
   config::BalanceLoss balance = config::BalanceLoss::pooled;
   double balance_coef = 0;  // of the balance loss, only to tell whether the total is finite
   double z_coef = 0;
+  device::Numbers numbers;
 };
 
 class Executor {

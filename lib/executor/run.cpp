@@ -1,15 +1,20 @@
 #include "executor/run.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "fsdp/element_type.h"
 
 namespace tessera::executor {
 
@@ -83,7 +88,7 @@ void Executor::Run::start(const Instruction& i) {
   const auto unit = static_cast<std::size_t>(i.target);
   if (i.op == Op::gather) return executor_.store_.start_gather(unit);
   if (i.op == Op::reduce) return executor_.store_.start_reduce(unit);
-  if (i.op == Op::exchange) return;  // of one rank: the identity, at its wait
+  if (i.op == Op::exchange) return start_exchange(i);
   switch (i.sum) {
     case SumKind::open: return start_open(i);
     case SumKind::counts: return start_counts(i);
@@ -98,7 +103,7 @@ void Executor::Run::wait(const Instruction& i) {
   handles_.erase(i.ticket);
   if (i.waits_for == Op::gather) return executor_.store_.wait_gather(unit);
   if (i.waits_for == Op::reduce) return executor_.store_.wait_reduce(unit);
-  if (i.waits_for == Op::exchange) return exchange(i);
+  if (i.waits_for == Op::exchange) return finish_exchange(i);
   if (i.sum == SumKind::open) return finish_open();
   if (i.sum == SumKind::counts) return finish_counts(i);
   if (i.sum == SumKind::close) return finish_close();
@@ -244,8 +249,64 @@ void Executor::Run::forward_backward(const Instruction& i) {
   add_input_gradients(i, graph_of(chain_of(i), inputs, values));
 }
 
-// With one rank in its group an exchange gives the second value of each move the first.
-void Executor::Run::exchange(const Instruction& i) {
+// ---- exchanges
+
+at::Tensor Executor::Run::sent_back(const Resource& name, std::int64_t rows, const ExchangeRows& of) const {
+  auto gradient = tape_.gradient(name);
+  if (gradient.defined()) return gradient.contiguous();
+  auto shape = of.row_shape;
+  shape.insert(shape.begin(), rows);
+  return at::zeros(shape, of.type);
+}
+
+void Executor::Run::start_exchange(const Instruction& i) {
+  const auto& group = program_.exchange_groups[static_cast<std::size_t>(i.target)];
+  if (group.empty()) return;
+  const auto& communicator = executor_.mesh_.communicator(group);
+  const bool is_forward = i.direction == program::Direction::forward;
+  const auto& s = step(i.target);
+  const auto named = [&](ResourceKind kind, ValueId id) {
+    return Resource{.kind = kind, .micro = i.micro, .index = -1, .value = id};
+  };
+  const ValueOf value_of = [&](ValueId id) -> const at::Tensor& { return tape_.value(named(ResourceKind::value, id)); };
+  for (const auto& [from, to] : s.moves) {
+    if (!is_forward && !architecture::is_differentiable(from.kind)) continue;
+    auto rows = exchange_rows(s, from.kind, executor_.architecture_.config(), executor_.model_.owners(),
+                              executor_.options_.numbers, communicator->rank(), communicator->size(), value_of);
+    if (!is_forward) std::swap(rows.send, rows.receive);
+    const auto sum = [](const std::vector<std::int64_t>& counts) {
+      return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    };
+    auto sent =
+        is_forward ? value_of(from).contiguous() : sent_back(named(ResourceKind::gradient, to), sum(rows.send), rows);
+    base::expect(sent.scalar_type() == rows.type && sent.size(0) == sum(rows.send), "{} sends {} rows of {}, not {}",
+                 s.name(), sent.size(0), architecture::name(from), sum(rows.send));
+    auto shape = rows.row_shape;
+    const auto row_elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    shape.insert(shape.begin(), sum(rows.receive));
+    auto received = at::empty(shape, rows.type);
+    handles_[i.ticket].push_back(communicator->all_to_all_rows(
+        sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive, row_elements,
+        fsdp::element_type(rows.type), std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received)));
+    if (from.kind == ValueKind::expert_count) received = received.view({communicator->size(), rows.receive.front()});
+    received_[i.ticket].emplace_back(is_forward ? named(ResourceKind::value, to) : named(ResourceKind::gradient, from),
+                                     std::move(received));
+  }
+}
+
+void Executor::Run::finish_exchange(const Instruction& i) {
+  const auto arrived = received_.find(i.ticket);
+  if (arrived == received_.end()) return pass_on(i);
+  for (auto& [name, tensor] : arrived->second) {
+    if (name.kind == ResourceKind::value)
+      tape_.set_value(name, std::move(tensor));
+    else
+      tape_.add_gradient(name, tensor);
+  }
+  received_.erase(arrived);
+}
+
+void Executor::Run::pass_on(const Instruction& i) {
   for (const auto& [from, to] : step(i.target).moves) {
     if (i.direction == program::Direction::forward) {
       tape_.set_value({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = to},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "executor/exchange_rows.h"
 #include "executor/executor.h"
 
 namespace tessera::executor {
@@ -31,7 +32,12 @@ class Executor::Run {
   void recompute(const Instruction& i);
   void backward(const Instruction& i);
   void forward_backward(const Instruction& i);
-  void exchange(const Instruction& i);
+  void start_exchange(const Instruction& i);
+  void finish_exchange(const Instruction& i);
+  // The identity, of a group of one rank.
+  void pass_on(const Instruction& i);
+  // What gradients travel back, zeros where no reader contributed one.
+  [[nodiscard]] at::Tensor sent_back(const Resource& name, std::int64_t rows, const ExchangeRows& of) const;
 
   // Runs the steps of a chain on `values`, which holds its inputs.
   void run_chain(const program::Chain& chain, model::Values& values) const;
@@ -76,7 +82,8 @@ class Executor::Run {
   Tape tape_;
   StepResult result_;
   bool ends_early_ = false;
-  std::map<std::int32_t, std::vector<comm::Handle>> handles_;  // by ticket
+  std::map<std::int32_t, std::vector<comm::Handle>> handles_;                      // by ticket
+  std::map<std::int32_t, std::vector<std::pair<Resource, at::Tensor>>> received_;  // by ticket of an exchange
   std::vector<double> open_, close_, maxima_;
   std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
   model::HeadSums sums_;

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "executor/run.h"
+#include "fsdp/element_type.h"
 #include "optim/gradient_norm.h"
+#include "plan/unit_storage.h"
 
 namespace tessera::executor {
 
@@ -182,15 +184,12 @@ void Executor::Run::start_replicas(const Instruction& i) {
   const auto& units = executor_.architecture_.units();
   for (const auto& use : units[size_of(i.target)].uses) {
     // A parameter that several units use has one shard gradient: it is summed with the first of them.
-    const auto home = std::find_if(units.begin(), units.end(), [&](const plan::Unit& unit) {
-      return std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& u) { return u.fqn == use.fqn; });
-    });
-    if (home - units.begin() != i.target) continue;
+    if (plan::home_unit(units, use.fqn) != size_of(i.target)) continue;
     auto& p = executor_.store_.parameter(use.fqn);
     const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
-    const auto type = p.gradient.scalar_type() == at::kDouble ? ElementType::float64 : ElementType::float32;
-    handles_[i.ticket].push_back(
-        group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), type, ReduceOperation::add, nullptr));
+    handles_[i.ticket].push_back(group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(),
+                                                   fsdp::element_type(p.gradient.scalar_type()), ReduceOperation::add,
+                                                   nullptr));
   }
 }
 

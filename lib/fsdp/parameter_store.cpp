@@ -9,21 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "fsdp/element_type.h"
 
 namespace tessera::fsdp {
 
 namespace {
-
-comm::ElementType element_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return comm::ElementType::float32;
-    case at::kDouble: return comm::ElementType::float64;
-    case at::kBFloat16: return comm::ElementType::bfloat16;
-    default: break;
-  }
-  base::expect(false, "parameters of type {}", at::toString(type));
-  return {};
-}
 
 plan::ElementSizes element_sizes(const device::Numbers& numbers) {
   return {.compute_bytes = static_cast<std::int64_t>(at::elementSize(numbers.compute)),

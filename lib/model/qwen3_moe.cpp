@@ -2,7 +2,10 @@
 
 #include <ATen/ops/_unique2.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sub.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -26,11 +29,28 @@ using architecture::Role;
 using architecture::SegmentKind;
 using K = architecture::ValueKind;
 
-void distinct_ids(const SegmentView& s) {
+// Ids ascend, and so do their owners: counts alone say which ids go where.
+void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_id) {
   if (s.has(K::unique_ids)) return;
   auto [unique, inverse, counts] = at::_unique2(s.model(K::ids), /*sorted=*/true, /*return_inverse=*/true);
+  const std::int64_t* const begin = unique.const_data_ptr<std::int64_t>();
+  const std::int64_t* const end = begin + unique.numel();
+  at::Tensor count = at::empty({std::ssize(first_id)}, at::TensorOptions(at::kLong));
+  const std::int64_t* first = begin;
+  for (std::size_t owner = 0; owner < first_id.size(); ++owner) {
+    const auto* next = owner + 1 < first_id.size() ? std::lower_bound(first, end, first_id[owner + 1]) : end;
+    count.mutable_data_ptr<std::int64_t>()[owner] = next - first;
+    first = next;
+  }
   s.set({K::unique_ids}, std::move(unique));
   s.set({K::unique_inverse}, std::move(inverse));
+  s.set({K::unique_count}, std::move(count));
+}
+
+void lookup(const SegmentView& s, std::int64_t own_first_id) {
+  const at::Tensor& ids = s.model(K::wanted_ids);
+  const at::Tensor rows = own_first_id == 0 ? ids : at::sub(ids, own_first_id);
+  s.set({K::found_rows}, ops::lookup(rows, s.weight(Role::embedding)));
 }
 
 void expand(const SegmentView& s) {
@@ -134,12 +154,12 @@ ops::GroupedPath path_of(const architecture::ModelConfig& c, at::ScalarType comp
 }  // namespace
 
 Qwen3Moe::State::State(const architecture::Architecture& architecture, device::Numbers numbers_of_run, double z_coef,
-                       ExpertOwners expert_owners)
+                       Owners owners_of_run)
     : config(architecture.config()),
       balance(architecture.balance()),
       numbers(numbers_of_run),
       router_z_loss_coef(z_coef),
-      owners(std::move(expert_owners)),
+      owners(std::move(owners_of_run)),
       expert_path(path_of(config, numbers.compute)) {}
 
 const ops::RotaryTables& Qwen3Moe::State::rotary(const at::Tensor& positions) {
@@ -151,11 +171,17 @@ const ops::RotaryTables& Qwen3Moe::State::rotary(const at::Tensor& positions) {
 }
 
 Qwen3Moe::Qwen3Moe(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
-                   ExpertOwners owners)
+                   Owners owners)
     : state_(std::make_unique<State>(architecture, numbers, router_z_loss_coef, std::move(owners))) {}
 Qwen3Moe::~Qwen3Moe() = default;
 Qwen3Moe::Qwen3Moe(Qwen3Moe&&) noexcept = default;
 
+const std::vector<std::int64_t>& Owners::first_expert_of(std::int64_t layer) const {
+  static const std::vector<std::int64_t> one_owner{0};
+  return first_expert.empty() ? one_owner : first_expert.at(static_cast<std::size_t>(layer));
+}
+
+const Owners& Qwen3Moe::owners() const { return state_->owners; }
 ops::GroupedPath Qwen3Moe::expert_path() const { return state_->expert_path; }
 
 void Qwen3Moe::run(const architecture::Step& step, Values& values, const Weights& weights) const {
@@ -163,15 +189,14 @@ void Qwen3Moe::run(const architecture::Step& step, Values& values, const Weights
   const architecture::ModelConfig& config = state_->config;
   const SegmentView s(step, values, weights);
   switch (step.segment) {
-    case SegmentKind::distinct_ids: return distinct_ids(s);
-    case SegmentKind::lookup:
-      return s.set({K::found_rows}, ops::lookup(s.model(K::wanted_ids), s.weight(Role::embedding)));
+    case SegmentKind::distinct_ids: return distinct_ids(s, state_->owners.first_id);
+    case SegmentKind::lookup: return lookup(s, state_->owners.own_first_id);
     case SegmentKind::expand: return expand(s);
     case SegmentKind::project: return project(s, config, state_->rotary(s.model(K::positions)));
     case SegmentKind::attend: return attend(s);
     case SegmentKind::output_product: return output_product(s);
     case SegmentKind::route: return route(s, config, state_->set_starts(s.model(K::sequence_starts)));
-    case SegmentKind::pack: return pack(s, state_->owners.first_expert);
+    case SegmentKind::pack: return pack(s, state_->owners.first_expert_of(step.layer));
     case SegmentKind::experts: return experts(s, state_->expert_path);
     case SegmentKind::merge: return merge(s);
     case SegmentKind::dense: return dense(s, config);

@@ -38,16 +38,20 @@ struct HeadSums {
   double z = 0;              // share of the router z-loss, without its coefficient
 };
 
-// Where this rank's experts and owners stand; one rank: one owner of all experts.
-struct ExpertOwners {
-  std::vector<std::int64_t> first_expert{
-      0};  // per owner, ascending; owner o has [first_expert[o], first_expert[o + 1])
+// Who has which experts and rows of the embedding. By default one owner has all.
+struct Owners {
+  // By layer: per owner, ascending; owner o has experts [first[o], first[o + 1]). Empty: one owner in every layer.
+  std::vector<std::vector<std::int64_t>> first_expert;
+  std::vector<std::int64_t> first_id{0};  // the same of the ids of the embedding
+  std::int64_t own_first_id = 0;          // of this rank
+
+  [[nodiscard]] const std::vector<std::int64_t>& first_expert_of(std::int64_t layer) const;
 };
 
 class Qwen3Moe {
  public:
   Qwen3Moe(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
-           ExpertOwners owners);
+           Owners owners);
   ~Qwen3Moe();
   Qwen3Moe(Qwen3Moe&&) noexcept;
 
@@ -64,6 +68,7 @@ class Qwen3Moe {
   HeadSums run_head(const architecture::Step& step, Values& values, const Weights& weights,
                     const StepFacts& facts) const;
 
+  [[nodiscard]] const Owners& owners() const;
   // Which way the experts' products take, for the log.
   [[nodiscard]] ops::GroupedPath expert_path() const;
 

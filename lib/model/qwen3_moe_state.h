@@ -11,13 +11,13 @@ namespace tessera::model {
 
 struct Qwen3Moe::State {
   State(const architecture::Architecture& architecture, device::Numbers numbers_of_run, double z_coef,
-        ExpertOwners expert_owners);
+        Owners owners_of_run);
 
   architecture::ModelConfig config;
   config::BalanceLoss balance;
   device::Numbers numbers;
   double router_z_loss_coef;
-  ExpertOwners owners;
+  Owners owners;
   ops::GroupedPath expert_path;
 
   // The tables of `positions`, made once per micro-batch: all layers pass the same tensor.

@@ -13,6 +13,14 @@ const Placement& placement_of(const std::vector<Placement>& placements, const st
   return *found;
 }
 
+std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn) {
+  const auto home = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
+    return std::any_of(unit.uses.begin(), unit.uses.end(), [&](const Use& use) { return use.fqn == fqn; });
+  });
+  base::expect(home != units.end(), "no unit uses {}", fqn);
+  return static_cast<std::size_t>(home - units.begin());
+}
+
 UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placements, const layout::Layout& layout,
                          std::int64_t rank, ElementSizes sizes, SlotPolicy policy) {
   constexpr std::int64_t alignment = 64;
@@ -21,7 +29,9 @@ UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placeme
   for (const auto& use : unit.uses) {
     const auto& placement = placement_of(placements, use.fqn);
     UseStorage s{.box = use_box(placement, use.kind, layout, rank)};
-    const bool shard_is_all = policy == SlotPolicy::bind_where_possible && shard_box(placement, layout, rank) == s.box;
+    const auto group = gather_group(placement, use.kind);
+    const bool shard_is_all =
+        policy == SlotPolicy::bind_where_possible && (group.empty() || layout.group_size(group) == 1);
     s.value_is_bound = shard_is_all && sizes.same_type;
     s.gradient_is_bound = shard_is_all;
     if (!s.value_is_bound) {

@@ -12,8 +12,8 @@
 
 namespace tessera::plan {
 
-// bind_where_possible: where a shard already is the needed part in the needed type, no buffer is used; always_copy: a
-// buffer always, so that one rank runs what many ranks do.
+// bind_where_possible: where a group of one rank gathers, the shard already is the needed part: no buffer is used if
+// its type is the needed one; always_copy: a buffer always, so that one rank runs what many ranks do.
 enum class SlotPolicy { bind_where_possible, always_copy };
 
 struct ElementSizes {
@@ -40,6 +40,9 @@ struct UnitStorage {
 [[nodiscard]] UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placements,
                                        const layout::Layout& layout, std::int64_t rank, ElementSizes sizes,
                                        SlotPolicy policy);
+
+// The index of the first unit that uses `fqn`. Throws std::logic_error if none does.
+[[nodiscard]] std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn);
 
 // The placement of `fqn`. Throws std::logic_error if there is none.
 [[nodiscard]] const Placement& placement_of(const std::vector<Placement>& placements, const std::string& fqn);

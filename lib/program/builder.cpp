@@ -38,14 +38,22 @@ class Builder {
     program_.micro_steps = options.micro_steps;
     program_.chains = std::move(stages.chains);
     order_ = std::move(stages.order);
-    for (const auto& unit : architecture.units()) program_.units.push_back(unit.name);
-    for (const auto& step : architecture.steps()) program_.exchanges.push_back(step.name());
+    name_units();
+    summed_.assign(program_.units.size(), false);
+    for (const auto& step : architecture.steps()) {
+      program_.exchanges.push_back(step.name());
+      const bool is_exchange = step.type == Step::Type::exchange;
+      program_.exchange_groups.push_back(is_exchange ? exchange_group(architecture, placements, layout, step) : "");
+    }
+    if (layout.world() > 1) program_.world_group = "world";
   }
 
   Program build() {
     start_and_wait({.op = Op::sum, .sum = SumKind::open}, {totals(SumKind::open)});
     if (options_.kind != StepKind::skipped) {
-      for (micro_ = 0; micro_ < options_.micro_steps; ++micro_) emit_micro_step();
+      const auto together = micro_steps_together(program_, options_);
+      for (std::int32_t first = 0; first < options_.micro_steps; first += together)
+        emit_micro_steps(first, std::min(first + together, options_.micro_steps));
       emit_end();
     }
     schedule_gathers(program_, options_);
@@ -55,6 +63,25 @@ class Builder {
   }
 
  private:
+  void name_units() {
+    for (const auto& unit : architecture_.units()) {
+      program_.units.push_back(unit.name);
+      auto& gathers = program_.unit_groups.emplace_back();
+      auto& replicas = program_.replica_groups.emplace_back();
+      for (const auto& use : unit.uses) {
+        const auto& placement = plan::placement_of(placements_, use.fqn);
+        add_group(gathers, plan::gather_group(placement, use.kind));
+        // A parameter that several units use has one shard gradient: it is summed with the first of them.
+        if (plan::home_unit(architecture_.units(), use.fqn) + 1 == program_.units.size())
+          add_group(replicas, placement.replicate_group);
+      }
+    }
+  }
+  void add_group(std::vector<std::string>& groups, const std::string& group) const {
+    if (group.empty() || layout_.group_size(group) == 1) return;
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+
   [[nodiscard]] bool trains() const { return options_.kind == StepKind::train; }
   [[nodiscard]] bool reduces_each_micro_step() const {
     return options_.mode != config::FsdpMode::zero1 && options_.mode != config::FsdpMode::ddp;
@@ -86,14 +113,24 @@ class Builder {
     flush_all_waits();
   }
   void flush_waits(const Instruction& next) {
-    const auto is_read = [&](const Resource& r) {
-      return std::find(next.reads.begin(), next.reads.end(), r) != next.reads.end();
+    const auto is_needed = [&](const Resource& r) {
+      if (std::find(next.reads.begin(), next.reads.end(), r) != next.reads.end()) return true;
+      // Sums into the same memory follow each other: in the order of the list, so that their bits do not depend on
+      // luck.
+      return r.kind == ResourceKind::shard_gradient &&
+             std::find(next.adds.begin(), next.adds.end(), r) != next.adds.end();
     };
+    end_waits([&](const Instruction& wait) {
+      return std::any_of(wait.writes.begin(), wait.writes.end(), is_needed) ||
+             std::any_of(wait.adds.begin(), wait.adds.end(), is_needed);
+    });
+  }
+  template <class IsNeeded>
+  void end_waits(const IsNeeded& is_needed) {
     std::erase_if(in_flight_, [&](Instruction& wait) {
-      const bool needed = std::any_of(wait.writes.begin(), wait.writes.end(), is_read) ||
-                          std::any_of(wait.adds.begin(), wait.adds.end(), is_read);
-      if (needed) program_.instructions.push_back(wait);
-      return needed;
+      if (!is_needed(wait)) return false;
+      program_.instructions.push_back(wait);
+      return true;
     });
   }
   void flush_all_waits() {
@@ -101,13 +138,31 @@ class Builder {
     in_flight_.clear();
   }
 
-  void emit_micro_step() {
-    for (const auto& chain : program_.chains)
-      for (const auto& v : chain.reads)
-        if (is_batch(v.kind)) add_input(value_of(micro_, v));
-    for (const auto& stage : order_) emit_forward(stage);
-    if (!trains()) return;
-    for (auto stage = order_.rbegin(); stage != order_.rend(); ++stage) emit_backward(*stage);
+  // Stages of the forward pass, then of the backward pass, of micro-steps [first, end). They take turns: whenever one
+  // has sent rows on their way the other computes.
+  void emit_micro_steps(std::int32_t first, std::int32_t end) {
+    last_of_turn_ = end - 1;
+    for (micro_ = first; micro_ < end; ++micro_)
+      for (const auto& chain : program_.chains)
+        for (const auto& v : chain.reads)
+          if (is_batch(v.kind)) add_input(value_of(micro_, v));
+    const auto stages = order_.size() * (trains() ? 2 : 1);
+    std::vector<std::size_t> next(static_cast<std::size_t>(end - first), 0);
+    for (micro_ = first; next.back() < stages; micro_ = micro_ + 1 < end ? micro_ + 1 : first)
+      for (auto& stage = next[static_cast<std::size_t>(micro_ - first)]; stage < stages;)
+        if (emit_stage(stage++) == Turn::passes && end - first > 1) break;
+  }
+
+  enum class Turn : std::uint8_t { stays, passes };
+  Turn emit_stage(std::size_t index) {
+    const bool is_forward = index < order_.size();
+    const auto& stage = is_forward ? order_[index] : order_[2 * order_.size() - 1 - index];
+    is_forward ? emit_forward(stage) : emit_backward(stage);
+    if (stage.type != Stage::Type::exchange) return Turn::stays;
+    const auto& moves = step(stage.index).moves;
+    return std::any_of(moves.begin(), moves.end(), [](const auto& m) { return is_differentiable(m.first.kind); })
+               ? Turn::passes
+               : Turn::stays;
   }
 
   static bool is_batch(ValueKind kind) { return kind <= ValueKind::sequence_starts; }
@@ -175,7 +230,31 @@ class Builder {
   void add_gradients_of_reads(Instruction& i, const Chain& c) {
     for (const auto& v : c.reads)
       if (architecture::is_differentiable(v.kind)) i.adds.push_back(gradient_of(micro_, v));
-    for (const auto u : c.units) i.adds.push_back(resource(ResourceKind::weight_gradient, u));
+    for (const auto u : c.units) {
+      i.adds.push_back(resource(ResourceKind::weight_gradient, u));
+      if (has_bound_gradient(u)) add_shards(i.adds, u);
+    }
+  }
+
+  // Some gradient of the unit is formed in the shard gradient itself: no other rank has a part of it.
+  [[nodiscard]] bool has_bound_gradient(std::int32_t unit) const {
+    const auto& uses = architecture_.units()[static_cast<std::size_t>(unit)].uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const plan::Use& use) {
+      const auto group = plan::gather_group(plan::placement_of(placements_, use.fqn), use.kind);
+      return group.empty() || layout_.group_size(group) == 1;
+    });
+  }
+  // The shard gradients of a unit, and of those that share a parameter with it.
+  void add_shards(std::vector<Resource>& list, std::int32_t unit) const {
+    const auto& units = architecture_.units();
+    const auto& uses = units[static_cast<std::size_t>(unit)].uses;
+    for (std::size_t other = 0; other < units.size(); ++other) {
+      const auto& others = units[other].uses;
+      const bool shares = std::any_of(others.begin(), others.end(), [&](const plan::Use& a) {
+        return std::any_of(uses.begin(), uses.end(), [&](const plan::Use& b) { return a.fqn == b.fqn; });
+      });
+      if (shares) list.push_back(resource(ResourceKind::shard_gradient, static_cast<std::int32_t>(other)));
+    }
   }
 
   void emit_backward(const Stage& stage) {
@@ -201,30 +280,44 @@ class Builder {
     emit_reduces_after(c);
   }
 
-  // Units whose backward in this micro-step (or in the step) ends with this chain are reduced now.
+  // Units whose backward in these micro-steps (or in the step) ends with this chain are reduced now. Reductions are
+  // under way while the next chain's gradients form: the pool holds a few buffers, not one per unit.
   void emit_reduces_after(const Chain& c) {
-    if (!reduces_each_micro_step() && micro_ + 1 < options_.micro_steps) return;
-    for (const auto u : c.units) {
-      const auto first_user = std::find_if(program_.chains.begin(), program_.chains.end(), [&](const Chain& other) {
-        return std::find(other.units.begin(), other.units.end(), u) != other.units.end();
+    if (micro_ != last_of_turn_) return;
+    if (!reduces_each_micro_step() && !is_last_micro_step()) return;
+    const auto is_first_user = [&](std::int32_t unit) {
+      const auto first = std::find_if(program_.chains.begin(), program_.chains.end(), [&](const Chain& other) {
+        return std::find(other.units.begin(), other.units.end(), unit) != other.units.end();
       });
-      if (&*first_user != &c) continue;
-      flush_reduces();
+      return &*first == &c;
+    };
+    if (std::none_of(c.units.begin(), c.units.end(), is_first_user)) return;
+    flush_reduces();
+    for (const auto u : c.units) {
+      if (!is_first_user(u)) continue;
       const auto buffer = resource(ResourceKind::weight_gradient, u);
       Instruction i{.op = Op::reduce, .micro = micro_, .target = u};
       i.reads.push_back(buffer);
-      start(std::move(i), {}, {resource(ResourceKind::shard_gradient, u)}, {buffer});
+      std::vector<Resource> shards;
+      add_shards(shards, u);
+      start(std::move(i), {}, std::move(shards), {buffer});
     }
   }
-  // One reduction is under way while the next unit's gradients form: the pool holds a few buffers, not one per unit.
+  [[nodiscard]] bool is_last_micro_step() const { return last_of_turn_ + 1 == options_.micro_steps; }
+
+  // Waits for the reductions under way. What is complete then is summed over its replicas under the rest of the step.
   void flush_reduces() {
-    std::erase_if(in_flight_, [&](Instruction& wait) {
+    std::vector<std::int32_t> reduced;
+    end_waits([&](const Instruction& wait) {
       if (wait.waits_for != Op::reduce) return false;
-      program_.instructions.push_back(wait);
+      const bool is_complete = wait.micro + 1 == options_.micro_steps && wait.adds.size() == 1;
+      if (is_complete) reduced.push_back(wait.target);
       return true;
     });
+    for (const auto unit : reduced) emit_replica_sum(unit);
   }
 
+  // Counts are read in both directions: they say how much travels.
   void emit_exchange(std::int32_t index, Direction direction) {
     const auto& s = step(index);
     Instruction i{.op = Op::exchange, .direction = direction, .micro = micro_, .target = index};
@@ -239,8 +332,8 @@ class Builder {
       }
     }
     if (i.reads.empty()) return;
+    for (const auto& v : s.reads) i.reads.push_back(value_of(micro_, v));
     if (direction == Direction::forward) {
-      for (const auto& v : s.reads) i.reads.push_back(value_of(micro_, v));
       start(std::move(i), std::move(writes));
     } else {
       start(std::move(i), {}, std::move(writes));
@@ -248,24 +341,21 @@ class Builder {
   }
 
   // Ranks that hold the same shard sum its gradient once a step, after the last use of the last micro-step.
-  void emit_replica_sums() {
-    for (std::size_t u = 0; u < architecture_.units().size(); ++u) {
-      const auto shard = resource(ResourceKind::shard_gradient, static_cast<std::int32_t>(u));
-      const auto& uses = architecture_.units()[u].uses;
-      const bool replicated = std::any_of(uses.begin(), uses.end(), [&](const plan::Use& use) {
-        const auto& group = plan::placement_of(placements_, use.fqn).replicate_group;
-        return !group.empty() && layout_.group_size(group) > 1;
-      });
-      if (!replicated) continue;
-      Instruction i{.op = Op::sum, .sum = SumKind::replicas, .target = static_cast<std::int32_t>(u)};
-      i.reads.push_back(shard);
-      start(std::move(i), {}, {shard});
-    }
+  void emit_replica_sum(std::int32_t unit) {
+    const auto u = static_cast<std::size_t>(unit);
+    if (program_.replica_groups[u].empty() || summed_[u]) return;
+    summed_[u] = true;
+    const auto shard = resource(ResourceKind::shard_gradient, unit);
+    Instruction i{.op = Op::sum, .sum = SumKind::replicas, .target = unit};
+    i.reads.push_back(shard);
+    start(std::move(i), {}, {shard});
   }
 
   void emit_end() {
-    flush_all_waits();
-    if (trains()) emit_replica_sums();
+    if (trains()) {
+      flush_reduces();
+      for (std::size_t u = 0; u < program_.units.size(); ++u) emit_replica_sum(static_cast<std::int32_t>(u));
+    }
     flush_all_waits();
     Instruction close{.op = Op::sum, .sum = SumKind::close};
     for (std::int32_t m = 0; m < options_.micro_steps; ++m)
@@ -305,11 +395,19 @@ class Builder {
   std::vector<Stage> order_;
   Program program_;
   std::vector<Instruction> in_flight_;
+  std::vector<bool> summed_;  // by unit: over its replicas
   std::int32_t micro_ = 0;
+  std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;
 };
 
 }  // namespace
+
+std::int32_t micro_steps_together(const Program& program, const BuilderOptions& options) {
+  const bool exchanges = std::any_of(program.exchange_groups.begin(), program.exchange_groups.end(),
+                                     [](const std::string& group) { return !group.empty(); });
+  return options.overlap_exchange && options.kind == StepKind::train && exchanges ? 2 : 1;
+}
 
 Program build_program(const Architecture& architecture, const std::vector<plan::Placement>& placements,
                       const layout::Layout& layout, const BuilderOptions& options) {
@@ -327,6 +425,7 @@ BuilderOptions builder_options(const config::Settings& settings) {
   options.prefetch_depth = fsdp.forward_prefetch ? static_cast<std::int32_t>(fsdp.prefetch_depth) : 0;
   if (recompute.enable)
     options.recompute = recompute.scope == config::RecomputeScope::full ? Recompute::full : Recompute::experts;
+  options.overlap_exchange = settings.train.accelerator.overlap_exchange;
   options.fusion = settings.train.debug.poison_freed ? Fusion::none : Fusion::neighbours;
   return options;
 }

@@ -23,11 +23,16 @@ struct BuilderOptions {
   std::int32_t prefetch_depth = 1;    // chains whose units are gathered ahead of the one that runs
   Recompute recompute = Recompute::none;
   Fusion fusion = Fusion::neighbours;
+  // Two micro-steps at a time take turns at every exchange of rows, so that one computes while the other's rows travel.
+  bool overlap_exchange = false;
 };
 
 [[nodiscard]] Program build_program(const architecture::Architecture& architecture,
                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                     const BuilderOptions& options);
+
+// How many micro-steps take turns: 2 if they are to and there are rows to exchange, else 1.
+[[nodiscard]] std::int32_t micro_steps_together(const Program& program, const BuilderOptions& options);
 
 // The options that the settings ask for, but for kind and micro_steps.
 [[nodiscard]] BuilderOptions builder_options(const config::Settings& settings);

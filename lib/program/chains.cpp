@@ -18,31 +18,14 @@ using architecture::ValueId;
 
 namespace {
 
-// Where rows of `step` go: the extra parallel that cuts the parameters of the segment between the two exchanges.
+// The extra parallel that cuts the parameters of the segment whose owners `step` speaks to.
 std::string owners_of(const Architecture& a, const std::vector<plan::Placement>& placements, const Step& step) {
-  const auto kind = step.exchange == ExchangeKind::dispatch || step.exchange == ExchangeKind::combine
-                        ? SegmentKind::experts
-                        : SegmentKind::lookup;
+  const auto kind = step.layer >= 0 ? SegmentKind::experts : SegmentKind::lookup;
   for (const auto& s : a.steps()) {
     if (s.type != Step::Type::segment || s.segment != kind || s.layer != step.layer) continue;
     return plan::placement_of(placements, s.uses.front().use.fqn).extra;
   }
   return {};
-}
-
-std::int64_t exchange_size(const Architecture& a, const std::vector<plan::Placement>& placements,
-                           const layout::Layout& layout, const Step& step) {
-  switch (step.exchange) {
-    case ExchangeKind::sequence_to_heads:
-    case ExchangeKind::heads_to_sequence: return layout.sizes().ulysses;
-    case ExchangeKind::sum_tensor_parallel: return layout.sizes().tp;
-    case ExchangeKind::ids_to_owners:
-    case ExchangeKind::rows_from_owners:
-    case ExchangeKind::dispatch:
-    case ExchangeKind::combine: break;
-  }
-  const auto extra = owners_of(a, placements, step);
-  return extra.empty() ? 1 : layout.group_size(extra);
 }
 
 bool is_gathered_over_ranks(const std::vector<plan::Placement>& placements, const layout::Layout& layout,
@@ -126,6 +109,25 @@ void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recomp
 
 }  // namespace
 
+std::string exchange_group(const Architecture& a, const std::vector<plan::Placement>& placements,
+                           const layout::Layout& layout, const Step& step) {
+  const auto group = [&]() -> std::string {
+    switch (step.exchange) {
+      case ExchangeKind::sequence_to_heads:
+      case ExchangeKind::heads_to_sequence: return "ulysses";
+      case ExchangeKind::sum_tensor_parallel: return "tp";
+      case ExchangeKind::id_counts:
+      case ExchangeKind::ids_to_owners:
+      case ExchangeKind::rows_from_owners:
+      case ExchangeKind::row_counts:
+      case ExchangeKind::dispatch:
+      case ExchangeKind::combine: break;
+    }
+    return owners_of(a, placements, step);
+  }();
+  return group.empty() || layout.group_size(group) == 1 ? std::string() : group;
+}
+
 bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recompute) {
   const auto segments = segments_of(a.steps(), chain);
   if (recompute == Recompute::none || segments.front()->layer < 0) return false;
@@ -146,7 +148,7 @@ Stages cut_into_stages(const Architecture& a, const std::vector<plan::Placement>
     const auto& step = steps[k];
     const auto index = static_cast<std::int32_t>(k);
     if (step.type == Step::Type::exchange) {
-      if (fusion == Fusion::none || exchange_size(a, placements, layout, step) > 1) {
+      if (fusion == Fusion::none || !exchange_group(a, placements, layout, step).empty()) {
         stages.order.push_back({Stage::Type::exchange, index});
         open = false;
       } else {

@@ -35,6 +35,12 @@ struct Stages {
                                      const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                      Recompute recompute, Fusion fusion);
 
+// The group over which exchange `step` goes: the extra parallel that cuts the parameters of the segment between the two
+// exchanges, or a dense axis; empty if it has one rank.
+[[nodiscard]] std::string exchange_group(const architecture::Architecture& architecture,
+                                         const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                                         const architecture::Step& step);
+
 // The chain runs again before its backward: all of a layer but a merge that stands alone (full), the experts (experts).
 [[nodiscard]] bool is_recomputed(const Chain& chain, const architecture::Architecture& architecture,
                                  Recompute recompute);

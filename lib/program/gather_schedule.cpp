@@ -16,26 +16,45 @@ struct Interval {
 
 using Key = std::tuple<std::int32_t, std::int32_t, int>;  // unit, micro-step, pass
 
-Key key_of(std::int32_t unit, const Instruction& i, const BuilderOptions& options) {
+// Micro-steps that take turns share a stay.
+Key key_of(std::int32_t unit, const Instruction& i, const BuilderOptions& options, std::int32_t together) {
   const bool fully_sharded = options.mode == config::FsdpMode::fsdp2 || options.mode == config::FsdpMode::zero3;
   if (!fully_sharded) return {unit, 0, 0};
-  if (!options.reshard_after_forward) return {unit, i.micro, 0};
-  return {unit, i.micro, i.op == Op::backward || i.op == Op::recompute ? 1 : 0};
+  const auto turn = i.micro / together;
+  if (!options.reshard_after_forward) return {unit, turn, 0};
+  return {unit, turn, i.op == Op::backward || i.op == Op::recompute ? 1 : 0};
+}
+
+// Stays of one unit that touch become one: micro-steps that take turns may be in different passes.
+std::vector<Interval> joined(const std::vector<Interval>& intervals) {
+  std::vector<Interval> result;
+  std::map<std::int32_t, std::size_t> last_of_unit;
+  for (const auto& interval : intervals) {
+    const auto [at, is_first] = last_of_unit.try_emplace(interval.unit, result.size());
+    if (!is_first && interval.first <= result[at->second].last) {
+      result[at->second].last = std::max(result[at->second].last, interval.last);
+      continue;
+    }
+    at->second = result.size();
+    result.push_back(interval);
+  }
+  return result;
 }
 
 std::vector<Interval> find_intervals(const Program& program, const BuilderOptions& options) {
   std::vector<Interval> intervals;  // ascending by first
+  const auto together = micro_steps_together(program, options);
   std::map<Key, std::size_t> index;
   for (std::size_t k = 0; k < program.instructions.size(); ++k) {
     const auto& i = program.instructions[k];
     for (const auto& r : i.reads) {
       if (r.kind != ResourceKind::weights) continue;
-      const auto [at, is_new] = index.try_emplace(key_of(r.index, i, options), intervals.size());
+      const auto [at, is_new] = index.try_emplace(key_of(r.index, i, options, together), intervals.size());
       if (is_new) intervals.push_back({.unit = r.index, .first = k});
       intervals[at->second].last = k;
     }
   }
-  return intervals;
+  return joined(intervals);
 }
 
 // Ahead counts places where the step waits for units, so that depth 1 brings all units of the next chain.

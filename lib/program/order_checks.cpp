@@ -54,6 +54,7 @@ class Checker {
     for (const auto& r : i.reads) check_not_under_way(i, r);
     for (const auto* list : {&i.writes, &i.adds, &i.frees})
       for (const auto& r : *list) check_not_in_use(i, r);
+    for (const auto& r : i.adds) check_no_other_sum(i, r);
     for (const auto& r : i.writes) {
       if (live_.contains(r)) fault(i, name(program_, r) + " is there already: Free is missing");
       make(r);
@@ -100,6 +101,17 @@ class Checker {
       const auto wait = waits_.find(ticket);
       if (wait != waits_.end() && contains(wait->second->adds, r))
         fault(i, fmt::format("reads {} while {} adds to it: its Wait is missing before", name(program_, r),
+                             describe(program_, *start)));
+    }
+  }
+
+  // Two sums into the same memory at once race, or come in any order.
+  void check_no_other_sum(const Instruction& i, const Resource& r) {
+    if (r.kind != ResourceKind::shard_gradient) return;
+    for (const auto& [ticket, start] : in_flight_) {
+      const auto wait = waits_.find(ticket);
+      if (wait != waits_.end() && contains(wait->second->adds, r))
+        fault(i, fmt::format("adds to {} while {} does: its Wait is missing before", name(program_, r),
                              describe(program_, *start)));
     }
   }

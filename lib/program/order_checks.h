@@ -14,6 +14,7 @@ namespace tessera::program {
 //   - a write of a resource that is there already; a unit gathered twice
 //   - a wait for what was not started; a start that nothing waits for
 //   - a write, add or free of what an operation under way reads, or a read of what it still adds to
+//   - two that add to the same shard gradients at a time
 //   - a resource that is never freed, a result that is missing
 [[nodiscard]] std::vector<std::string> check_order(const Program& program);
 

@@ -1,6 +1,7 @@
 #include "program/program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -78,12 +79,29 @@ std::string object_of(const Program& p, Op op, const Instruction& i) {
 
 }  // namespace
 
+std::vector<std::string> groups_of(const Program& p, const Instruction& i) {
+  const auto target = static_cast<std::size_t>(i.target);
+  const auto one = [](const std::string& group) {
+    return group.empty() ? std::vector<std::string>() : std::vector{group};
+  };
+  switch (i.op == Op::wait ? i.waits_for : i.op) {
+    case Op::gather:
+    case Op::reduce: return p.unit_groups.at(target);
+    case Op::exchange: return one(p.exchange_groups.at(target));
+    case Op::sum: return i.sum == SumKind::replicas ? p.replica_groups.at(target) : one(p.world_group);
+    default: return {};
+  }
+}
+
 std::string describe(const Program& program, const Instruction& i) {
   const Op op = i.op == Op::wait ? i.waits_for : i.op;
   std::string line = i.op == Op::wait ? "Wait " : "";
   line += name(op);
   if (i.micro >= 0) line += fmt::format(" m{}", i.micro);
   if (const auto object = object_of(program, op, i); !object.empty()) line += " " + object;
+  if (i.op == Op::wait) return line;
+  const auto groups = groups_of(program, i);
+  if (!groups.empty()) line += fmt::format(" over {}", fmt::join(groups, ", "));
   return line;
 }
 

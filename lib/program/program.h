@@ -89,6 +89,11 @@ struct Program {
   std::int32_t micro_steps = 0;
   std::vector<std::string> units;      // names, by index
   std::vector<std::string> exchanges;  // names of architecture steps, by index
+  // The groups of several ranks over which things travel; none where one rank is a group of its own.
+  std::vector<std::vector<std::string>> unit_groups;     // by unit: of its gather and its reduction
+  std::vector<std::vector<std::string>> replica_groups;  // by unit: of ranks that hold the same shards
+  std::vector<std::string> exchange_groups;              // by architecture step
+  std::string world_group;                               // "world", or empty for one rank
   std::vector<Chain> chains;
   std::vector<Resource> inputs;   // live before the first instruction (the batch)
   std::vector<Resource> results;  // must be live after the last
@@ -99,7 +104,11 @@ struct Program {
 [[nodiscard]] std::string name(SumKind kind);
 [[nodiscard]] std::string name(const Program& program, const Resource& resource);
 
-// One line: "Forward m0 layers.3", "Wait Gather layers.3.experts", "Sum close". Program text is these lines.
+// The groups that what `instruction` starts, or waits for, travels over.
+[[nodiscard]] std::vector<std::string> groups_of(const Program& program, const Instruction& instruction);
+
+// One line: "Forward m0 layers.3", "Wait Gather layers.3.experts", "Exchange m0 dispatch[3] over ep". Program text is
+// these lines.
 [[nodiscard]] std::string describe(const Program& program, const Instruction& instruction);
 [[nodiscard]] std::vector<std::string> describe(const Program& program);
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/reader.h"
+#include "comm/agreement.h"
 #include "layout/share.h"
 #include "model/initial_values.h"
 #include "program/order_checks.h"
@@ -90,7 +91,35 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .norm_type = optimizer.norm_type,
           .balance = blueprint.settings.model.balance_loss,
           .balance_coef = blueprint.architecture.config().router_aux_loss_coef,
-          .z_coef = blueprint.settings.model.router_z_loss_coef};
+          .z_coef = blueprint.settings.model.router_z_loss_coef,
+          .numbers = blueprint.numbers};
+}
+
+// The first index of each rank of the group that cuts dim 0 of `fqn`.
+std::vector<std::int64_t> first_of_owners(const Blueprint& blueprint, const std::string& fqn) {
+  const auto& placement = plan::placement_of(blueprint.placements, fqn);
+  if (placement.extra.empty()) return {0};
+  const auto ranks = blueprint.layout.group_size(placement.extra);
+  std::vector<std::int64_t> first;
+  for (std::int64_t k = 0; k < ranks; ++k)
+    first.push_back(layout::block_of(placement.parameter.shape.front(), ranks, k).begin);
+  return first;
+}
+
+model::Owners owners_of(const Blueprint& blueprint, std::int64_t rank) {
+  using architecture::Role;
+  const auto& config = blueprint.architecture.config();
+  model::Owners owners;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    owners.first_expert.push_back(
+        config.is_moe_layer(layer) ? first_of_owners(blueprint, architecture::parameter_fqn(Role::experts_gate, layer))
+                                   : std::vector<std::int64_t>{0});
+  const auto embedding = architecture::parameter_fqn(Role::embedding, 0);
+  const auto& extra = plan::placement_of(blueprint.placements, embedding).extra;
+  owners.first_id = first_of_owners(blueprint, embedding);
+  owners.own_first_id =
+      owners.first_id[static_cast<std::size_t>(extra.empty() ? 0 : blueprint.layout.position(rank, extra))];
+  return owners;
 }
 
 void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
@@ -195,6 +224,7 @@ std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split sp
                     .paths = paths,
                     .format = data.format,
                     .text_key = data.text_keys,
+                    .on_bad_line = data.on_bad_line,
                     .vocabulary = blueprint.architecture.config().vocab_size};
   options.seq_len = data.max_seq_len;
   options.documents = data.documents;
@@ -211,10 +241,11 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
   store_ =
       std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,
                                              mesh_, rank_, store_options(blueprint_, memory_plan_));
-  fill_masters(blueprint_, *store_);
+  comm::agree_on(*world, [&] { fill_masters(blueprint_, *store_); });
   optimizer_ = make_optimizer(blueprint_, *store_);
-  model_ = std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,
-                                             blueprint_.settings.model.router_z_loss_coef, model::ExpertOwners{});
+  model_ =
+      std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,
+                                        blueprint_.settings.model.router_z_loss_coef, owners_of(blueprint_, rank_));
   executor_ = std::make_unique<executor::Executor>(blueprint_.architecture, *model_, *store_, optimizer_.get(), mesh_,
                                                    executor_options(blueprint_));
 }

@@ -65,6 +65,8 @@ class Assembly {
 
   [[nodiscard]] const Blueprint& blueprint() const { return blueprint_; }
   [[nodiscard]] std::int64_t rank() const { return rank_; }
+  [[nodiscard]] const mesh::Mesh& mesh() const { return mesh_; }
+  [[nodiscard]] comm::Communicator& world() const { return *mesh_.communicator("world"); }
   [[nodiscard]] fsdp::ParameterStore& store() { return *store_; }
   [[nodiscard]] optim::Optimizer& optimizer() { return *optimizer_; }
   [[nodiscard]] executor::Executor& executor() { return *executor_; }

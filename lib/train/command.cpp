@@ -37,13 +37,6 @@ base::LogLevel log_level(config::LogLevel level) {
   return {};
 }
 
-void refuse_many(const comm::Launch& launch) {
-  base::require(launch.ranks <= 1,
-                "{} ranks were started ({}); training on more than one rank is not built yet; "
-                "start one: tessera-train config.json, or mpirun -n 1 tessera-train config.json",
-                launch.ranks, launch.announced_by);
-}
-
 // LibTorch's errors without their stack traces.
 comm::Failure describe(const std::exception_ptr& error) {
   try {
@@ -56,8 +49,7 @@ comm::Failure describe(const std::exception_ptr& error) {
 }
 
 base::ExitCode train_in_world(const config::Settings& settings, const comm::Launch& launch) {
-  refuse_many(launch);
-  comm::World world(launch);
+  comm::World world(launch, {.timeout_s = settings.train.accelerator.timeout_s});
   return world.run([&] { return run(settings, world); }, describe);
 }
 

@@ -7,14 +7,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
+#include <optional>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
 #include "train/assemble.h"
+#include "train/hosts.h"
 #include "train/metrics.h"
 #include "train/report.h"
 #include "train/signals.h"
@@ -24,13 +26,20 @@ namespace tessera::train {
 
 namespace {
 
-// train.threads, else what the user's environment says, else the cores.
-int set_threads(std::int64_t asked) {
+// train.threads, else what the user's environment says, else this rank's share of the cores.
+int set_threads(std::int64_t asked, std::int64_t share) {
   if (asked > 0)
     at::set_num_threads(static_cast<int>(asked));
   else if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    at::set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+    at::set_num_threads(static_cast<int>(share));
   return at::get_num_threads();
+}
+
+std::vector<std::int64_t> gather_threads(comm::Communicator& world, int threads) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()), 0);
+  all[static_cast<std::size_t>(world.rank())] = threads;
+  world.all_reduce(all.data(), world.size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
+  return all;
 }
 
 std::string describe_data(const data::Dataset& dataset) {
@@ -111,22 +120,38 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
 
 base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   const StopSignals signals;
-  const int threads = set_threads(settings.train.threads);
-  auto blueprint = make_blueprint(settings, world.size());
-  const auto training = make_dataset(blueprint, Split::training);
-  const auto evaluation = make_dataset(blueprint, Split::evaluation);
-  Assembly assembly(std::move(blueprint), world.communicator());
+  auto& ranks = *world.communicator();
+  const auto hosts = find_hosts(ranks);
+  const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
 
+  std::optional<Blueprint> blueprint;
+  std::unique_ptr<data::Dataset> training, evaluation;
+  comm::agree_on(ranks, [&] {
+    blueprint = make_blueprint(settings, world.size());
+    training = make_dataset(*blueprint, Split::training);
+    evaluation = make_dataset(*blueprint, Split::evaluation);
+  });
+  const auto warnings = warnings_of(hosts, blueprint->layout, gather_threads(ranks, threads));
+  Assembly assembly(std::move(*blueprint), world.communicator());
+
+  // Rank 0 writes for all.
   const std::filesystem::path output = settings.train.checkpoint.output_dir;
-  base::make_folder(output);
-  base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
-  MetricsFile metrics(output / "metrics.jsonl", ExistingMetrics::replace);
+  std::optional<MetricsFile> metrics;
+  comm::agree_on(ranks, [&] {
+    if (world.rank() != 0) return;
+    base::make_folder(output);
+    base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
+    metrics.emplace(output / "metrics.jsonl", ExistingMetrics::replace);
+  });
   const auto steps = total_steps(*training, settings.train, assembly.blueprint().global_batch);
   Report report(steps, settings.train.log.every, audience_of_log());
-  report.start(start_page(assembly, *training, evaluation.get(), steps, threads));
-  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics, report);
+  auto page = start_page(assembly, *training, evaluation.get(), steps, threads);
+  page.hosts = world.size() > 1 ? hosts.describe() : "";
+  report.start(page);
+  for (const auto& warning : warnings) base::log_warning("{}", warning);
+  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report);
   const auto ending = trainer.train();
-  metrics.close();
+  if (metrics) metrics->close();
   report.end(end_page(assembly, ending, output));
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
 }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "example_config.h"
 #include "support/catch.h"
+#include "support/example_config.h"
 
 namespace tessera::architecture {
 namespace {

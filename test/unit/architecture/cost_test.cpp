@@ -1,7 +1,8 @@
 // If this failed, FLOP rates and memory plans that people read would be wrong by factors.
 #include "architecture/architecture.h"
-#include "example_config.h"
+
 #include "support/catch.h"
+#include "support/example_config.h"
 
 namespace tessera::architecture {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "example_config.h"
 #include "support/catch.h"
+#include "support/example_config.h"
 
 namespace tessera::architecture {
 namespace {
@@ -127,6 +127,7 @@ TEST_CASE("the steps of a layer come in this order") {
   for (const Step& step : steps_of(test::example_config(), BalanceLoss::pooled))
     if (step.layer <= 1) names.push_back(step.name());
   CHECK(names == std::vector<std::string>{"distinct_ids",
+                                          "id_counts",
                                           "ids_to_owners",
                                           "lookup",
                                           "rows_from_owners",
@@ -146,6 +147,7 @@ TEST_CASE("the steps of a layer come in this order") {
                                           "sum_tensor_parallel[1]",
                                           "route[1]",
                                           "pack[1]",
+                                          "row_counts[1]",
                                           "dispatch[1]",
                                           "experts[1]",
                                           "combine[1]",

@@ -175,7 +175,7 @@ TEST_CASE("experts of several owners give what one owner gives") {
   static_cast<void>(composed.evaluate(batch_of(0, 3), facts_of(3, 1)));
   const Layer layer(architecture, 2);
   const std::vector<std::int64_t> first_expert{0, 3, 6, 7};  // the last owner has none
-  const Qwen3Moe model(architecture, all_float64, 0, {first_expert});
+  const Qwen3Moe model(architecture, all_float64, 0, {.first_expert = std::vector(3, first_expert)});
 
   Values values;
   for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::expert_count, K::residual})

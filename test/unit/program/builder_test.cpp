@@ -56,13 +56,13 @@ TEST_CASE("the program of a small dense-and-experts model, line by line") {
       "Free layers.1.experts",
       "Wait Reduce m0 head",
       "Reduce m0 layers.1.attention",
-      "Wait Reduce m0 layers.1.attention",
       "Reduce m0 layers.1.experts",
       "Wait Gather layers.0.attention",
       "Gather embed",
       "Recompute m0 layers.0",
       "Backward m0 layers.0",
       "Free layers.0.attention",
+      "Wait Reduce m0 layers.1.attention",
       "Wait Reduce m0 layers.1.experts",
       "Reduce m0 layers.0.attention",
       "Wait Gather embed",
@@ -116,7 +116,9 @@ TEST_CASE("without fusion every exchange is an instruction, forward and backward
     INFO(name);
     CHECK(count(program, std::string("Exchange m0 ") + name) == 4);  // two layers, two directions
   }
-  CHECK(count(program, "Exchange m0 ids_to_owners") == 1);  // ids have no gradient
+  for (const char* name : {"id_counts", "ids_to_owners"})  // ids have no gradient
+    CHECK(count(program, std::string("Exchange m0 ") + name) == 1);
+  CHECK(count(program, "Exchange m0 row_counts") == 2);
   CHECK(count(program, "Exchange m0 rows_from_owners") == 2);
 }
 
@@ -140,9 +142,58 @@ TEST_CASE("replicas are summed once a step, after the last micro-step") {
   const auto program = model.build({.micro_steps = 2});
   const auto units = static_cast<std::int64_t>(model.architecture.units().size());
   CHECK(count(program, "Sum replicas") == units);
+  // Each after the last reduction of its unit, under the rest of the backward pass.
   const auto lines = describe(program);
-  const auto first = std::find(lines.begin(), lines.end(), "Sum replicas embed");
-  CHECK(std::none_of(first, lines.end(), [](const std::string& line) { return line.rfind("Reduce", 0) == 0; }));
+  for (const auto& unit : model.architecture.units()) {
+    INFO(unit.name);
+    const auto sum = std::find(lines.begin(), lines.end(), "Sum replicas " + unit.name + " over dp_replicate");
+    REQUIRE(sum != lines.end());
+    const auto is_reduction = [&](const std::string& line) {
+      return line.find("Reduce m") != std::string::npos && line.find(unit.name) != std::string::npos;
+    };
+    CHECK(std::count_if(lines.begin(), sum, is_reduction) == 4);  // start and wait, twice
+    CHECK(std::none_of(sum, lines.end(), is_reduction));
+  }
+  CHECK(std::find(lines.begin(), lines.end(), "Sum replicas head over dp_replicate") <
+        std::find(lines.begin(), lines.end(), "Backward m1 embed"));
+}
+
+TEST_CASE("a tied embedding that is owned by some ranks is summed by one reduction after the other") {
+  layout::LayoutSizes sizes;
+  sizes.dp_shard = 2;
+  sizes.extra = {{.name = "emb", .size = 2}};
+  const test::SmallModel model(true, true, config::BalanceLoss::pooled, sizes);
+  const auto lines = describe(model.build({}));
+  const auto find = [&](const std::string& line) { return std::find(lines.begin(), lines.end(), line); };
+  // The lookup's gradient forms in the shard itself: emb_fsdp has one rank.
+  CHECK(find("Reduce m0 head over fsdp, emb+emb_fsdp") != lines.end());
+  CHECK(find("Wait Reduce m0 head") < find("Backward m0 lookup"));
+  CHECK(find("Backward m0 lookup") != lines.end());
+}
+
+TEST_CASE("micro-steps that take turns compute while the other's rows travel, and share a stay of each unit") {
+  layout::LayoutSizes sizes;
+  sizes.dp_shard = 2;
+  sizes.extra = {{.name = "ep", .size = 2}};
+  const test::SmallModel model(true, false, config::BalanceLoss::pooled, sizes);
+  const BuilderOptions options{.micro_steps = 3, .overlap_exchange = true};
+  const auto program = model.build(options);
+  CHECK(micro_steps_together(program, options) == 2);
+  const auto lines = describe(program);
+  const auto between = [&](const std::string& start, const std::string& what) {
+    const auto begin = std::find(lines.begin(), lines.end(), start + " over ep");
+    const auto end = std::find(lines.begin(), lines.end(), "Wait " + start);
+    return begin < end && std::any_of(begin, end, [&](const std::string& line) { return line.rfind(what, 0) == 0; });
+  };
+  CHECK(between("Exchange m0 dispatch[0]", "Forward m1"));
+  CHECK(between("Exchange m1 dispatch[0]", "Forward m0 experts[0]"));
+  CHECK(between("Exchange m0 combine[0]", "Forward m1 experts[0]"));
+  CHECK(between("Exchange m0 combine[1] backward", "ForwardBackward m1 head"));
+  CHECK(between("Exchange m1 dispatch[1] backward", "Backward m0"));
+  const auto units = static_cast<std::int64_t>(model.architecture.units().size());
+  CHECK(count(program, "Gather ") == 2 * (2 * units - 1));  // for m0 and m1 together, for m2 alone
+  CHECK(count(program, "Reduce ") == 2 * units);
+  CHECK(count(model.build({.micro_steps = 3}), "Gather ") == 3 * (2 * units - 1));
 }
 
 TEST_CASE("an evaluation has no backward and no balance loss, a skipped step nothing but open") {

@@ -90,10 +90,33 @@ TEST_CASE("the message names the resource that nobody provides") {
   CHECK(any_contains(faults_without(program, "Backward m0 layers.0"), "m0 graph of layers.0 is never freed"));
   CHECK(any_contains(faults_without(program, "ForwardBackward m0 head"), "m0 losses is missing"));
   CHECK(any_contains(faults_without(program, "Reduce m0 head"), "Reduce m0 head was not started"));
-  CHECK(any_contains(faults_without(program, "Wait Reduce m0 head"), "shard gradients of head is missing"));
+  CHECK(any_contains(faults_without(program, "Wait Reduce m0 head"), "gradient buffer of head is never freed"));
   CHECK(any_contains(faults_without(program, "Wait Sum m0 counts"), "m0 balance_count is missing"));
   CHECK(any_contains(faults_without(program, "Clip"), "clip factor is missing"));
   CHECK(any_contains(faults_without(program, "Update"), "the result updated masters of embed is missing"));
+}
+
+TEST_CASE("a reduction over several ranks is what provides the shard gradients") {
+  layout::LayoutSizes sizes;
+  sizes.dp_shard = 2;
+  const test::SmallModel model(false, false, config::BalanceLoss::pooled, sizes);
+  const auto program = model.build({});
+  CHECK(any_contains(faults_without(program, "Wait Reduce m0 head"), "shard gradients of head is missing"));
+}
+
+TEST_CASE("two sums into the same shard gradients at a time are refused") {
+  layout::LayoutSizes sizes;
+  sizes.dp_shard = 2;
+  sizes.extra = {{.name = "emb", .size = 2}};
+  const test::SmallModel model(true, true, config::BalanceLoss::pooled, sizes);
+  auto program = model.build({});
+  const auto lines = describe(program);
+  const auto at = [&](const std::string& line) {
+    return program.instructions.begin() + (std::find(lines.begin(), lines.end(), line) - lines.begin());
+  };
+  // The lookup's backward adds to the embedding's shard, and so does the head's reduction that is now under way.
+  std::rotate(at("Wait Reduce m0 head"), at("Wait Reduce m0 head") + 1, at("Backward m0 lookup") + 1);
+  CHECK(any_contains(check_order(program), "adds to shard gradients of embed while Reduce m0 head"));
 }
 
 TEST_CASE("a unit that is freed before its last use is refused") {

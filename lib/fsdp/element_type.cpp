@@ -1,0 +1,20 @@
+#include "fsdp/element_type.h"
+
+#include "base/error.h"
+
+namespace tessera::fsdp {
+
+comm::ElementType element_type(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Float: return comm::ElementType::float32;
+    case c10::ScalarType::Double: return comm::ElementType::float64;
+    case c10::ScalarType::BFloat16: return comm::ElementType::bfloat16;
+    case c10::ScalarType::Int: return comm::ElementType::int32;
+    case c10::ScalarType::Long: return comm::ElementType::int64;
+    default: break;
+  }
+  base::expect(false, "collectives of elements of type {}", c10::toString(type));
+  return {};
+}
+
+}  // namespace tessera::fsdp
