@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 #include <system_error>
 
@@ -61,6 +63,16 @@ base::AppendFile open(const base::Path& path, ExistingMetrics existing, base::Fi
 
 }  // namespace
 
+std::vector<double> ExpertLoad::max_over_mean() const {
+  std::vector<double> ratios;
+  for (const auto& layer : slots) {
+    const auto sum = static_cast<double>(std::accumulate(layer.begin(), layer.end(), std::int64_t{0}));
+    const auto most = layer.empty() ? 0.0 : static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    ratios.push_back(sum > 0 ? most * static_cast<double>(layer.size()) / sum : 0.0);
+  }
+  return ratios;
+}
+
 double EvaluationMetrics::perplexity() const { return std::exp(ce_loss); }
 
 MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
@@ -90,8 +102,12 @@ void MetricsFile::write(const EvaluationMetrics& m) {
 void MetricsFile::write(const ExpertLoad& load) {
   std::vector<std::string> layers;
   for (const auto& slots : load.slots) layers.push_back(fmt::format("[{}]", fmt::join(slots, ",")));
-  file_.write_line(
-      Line().add("step", load.step).add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ","))).str());
+  std::vector<std::string> ratios;
+  for (const double ratio : load.max_over_mean()) ratios.push_back(digits(ratio));
+  Line line;
+  line.add("step", load.step).add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ",")));
+  line.add_text("expert_load_max_over_mean", fmt::format("[{}]", fmt::join(ratios, ",")));
+  file_.write_line(line.str());
 }
 
 }  // namespace tessera::train

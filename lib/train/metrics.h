@@ -48,10 +48,15 @@ struct EvaluationMetrics {
   [[nodiscard]] double perplexity() const;  // exp(ce_loss)
 };
 
-// Slots of each expert in the global batch of a step. Keys: step, expert_load [MoE layer][expert].
+// Slots of each expert in the global batch of a step. Keys: step, expert_load [MoE layer][expert],
+// expert_load_max_over_mean [MoE layer].
 struct ExpertLoad {
   std::int64_t step = 0;
   std::vector<std::vector<std::int64_t>> slots;
+
+  // Of each layer: slots of its busiest expert / mean over its experts, 1 (balanced) to the number of experts; 0 for a
+  // layer without slots.
+  [[nodiscard]] std::vector<double> max_over_mean() const;
 };
 
 enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file

@@ -91,7 +91,7 @@ std::string format_start(const StartPage& page) {
        {"optimizer", page.optimizer},
        {"device", page.device},
        {"precision", page.precision},
-       {"ranks", fmt::format("{}", page.ranks)},
+       {"ranks", fmt::format("{}{}", page.ranks, page.hosts.empty() ? "" : ": " + page.hosts)},
        {"output", page.output}});
   text += format_memory(page.memory);
   for (const std::string& note : page.notes) text += fmt::format("  note: {}\n", note);
@@ -114,6 +114,15 @@ std::string format_evaluation(const EvaluationMetrics& m) {
   return fmt::format("evaluation after step {}: cross entropy {:.4f}, perplexity {:.3f} ({} tokens in {} windows, {})",
                      m.step, m.ce_loss, m.perplexity(), base::format_count(m.tokens), base::format_count(m.windows),
                      base::format_seconds(m.seconds));
+}
+
+std::string format_expert_load(const ExpertLoad& load) {
+  const auto ratios = load.max_over_mean();
+  const auto worst = std::max_element(ratios.begin(), ratios.end());
+  const auto sum = std::accumulate(ratios.begin(), ratios.end(), 0.0);
+  return fmt::format("expert load at step {}: max/mean {:.2f} (MoE layer {} of {}), {:.2f} on average over layers",
+                     load.step, *worst, worst - ratios.begin() + 1, ratios.size(),
+                     sum / static_cast<double>(ratios.size()));
 }
 
 std::string format_end(const EndPage& page) {
@@ -148,6 +157,8 @@ void Report::step(const StepMetrics& metrics) {
 }
 
 void Report::evaluation(const EvaluationMetrics& metrics) const { base::log_info("{}", format_evaluation(metrics)); }
+
+void Report::expert_load(const ExpertLoad& load) const { base::log_info("{}", format_expert_load(load)); }
 
 void Report::end(const EndPage& page) const { base::log_info("{}", format_end(page)); }
 

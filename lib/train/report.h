@@ -24,6 +24,7 @@ struct StartPage {
   std::string device;                                         // "CPU (2 threads)"
   std::string precision;                                      // "float32"
   std::int64_t ranks = 1;
+  std::string hosts;               // "4 on node1, 4 on node2"; empty: not shown
   std::string output;              // folder
   std::vector<std::string> notes;  // one line each
 };
@@ -54,6 +55,9 @@ struct EndPage {
 // "evaluation after step 100: cross entropy 2.1234, perplexity 8.360 (6.25k tokens in 120 windows, 1.21 s)"
 [[nodiscard]] std::string format_evaluation(const EvaluationMetrics& metrics);
 
+// "expert load at step 20: max/mean 1.84 (MoE layer 3 of 4), 1.31 on average over layers". Precondition: a layer.
+[[nodiscard]] std::string format_expert_load(const ExpertLoad& load);
+
 [[nodiscard]] std::string format_end(const EndPage& page);
 
 enum class Audience : std::uint8_t { terminal, file };
@@ -71,6 +75,7 @@ class Report {
   void start(const StartPage& page) const;
   void step(const StepMetrics& metrics);
   void evaluation(const EvaluationMetrics& metrics) const;
+  void expert_load(const ExpertLoad& load) const;
   void end(const EndPage& page) const;
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/agreement.h"
 #include "data/batch.h"
 #include "data/loader.h"
 #include "data/position.h"
@@ -71,7 +72,7 @@ std::int64_t total_steps(const data::Dataset& training, const config::TrainSetti
 }
 
 Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-                 const StopSignals& signals, MetricsFile& metrics, Report& report)
+                 const StopSignals& signals, MetricsFile* metrics, Report& report)
     : assembly_(assembly),
       training_(training),
       evaluation_(evaluation),
@@ -100,8 +101,7 @@ Ending Trainer::train() {
 
 // A program whose open agreed to stop has changed nothing.
 bool Trainer::is_stopped(const executor::StepResult& result) {
-  if (result.outcome == executor::Outcome::data_failed)
-    throw base::Error(base::ExitCode::rank_failed, "the data of another rank failed");
+  if (result.outcome == executor::Outcome::data_failed) comm::agree(assembly_.world(), std::nullopt);  // throws
   if (result.outcome != executor::Outcome::stopped) return false;
   for (const auto& [signal, stop] : stops)
     if (stop == result.stop) ending_.signal = signal;
@@ -124,6 +124,7 @@ std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program
     inputs.data_failed = true;
     inputs.batches.assign(static_cast<std::size_t>(program.micro_steps), values_of(data::make_batch({})));
     (void)assembly_.executor().run(program, std::move(inputs));
+    comm::agree(assembly_.world(), comm::describe_failure(std::current_exception()));
     throw;
   }
 }
@@ -150,8 +151,8 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
     base::log_warning("{}; the step is skipped", what);
     return;
   }
-  throw base::Error(base::ExitCode::non_finite,
-                    what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
+  throw comm::AgreedError(base::ExitCode::non_finite,
+                          what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
 }
 
 void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds) {
@@ -173,11 +174,14 @@ void Trainer::record(const data::StepWindows& windows, const executor::StepResul
   m.tokens = result.tokens;
   m.step_s = seconds;
   m.outcome = updated ? StepOutcome::updated : StepOutcome::skipped;
-  metrics_.write(m);
+  if (metrics_ != nullptr) metrics_->write(m);
   report_.step(m);
   const auto interval = blueprint.settings.train.moe_load_balance_monitor_interval;
-  if (interval > 0 && m.step % interval == 0 && !result.expert_load.empty())
-    metrics_.write(ExpertLoad{.step = m.step, .slots = result.expert_load});
+  if (interval > 0 && m.step % interval == 0 && !result.expert_load.empty()) {
+    const ExpertLoad load{.step = m.step, .slots = result.expert_load};
+    if (metrics_ != nullptr) metrics_->write(load);
+    report_.expert_load(load);
+  }
 }
 
 // Held-out cross entropy over every window, without balance and z-loss; left without a result when a signal asks to
@@ -204,7 +208,7 @@ void Trainer::evaluate() {
   m.seconds = base::seconds_now() - began;
   evaluated_at_ = ending_.steps;
   ending_.evaluation = m;
-  metrics_.write(m);
+  if (metrics_ != nullptr) metrics_->write(m);
   report_.evaluation(m);
 }
 

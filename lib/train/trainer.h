@@ -30,9 +30,10 @@ struct Ending {
 
 class Trainer {
  public:
-  // `evaluation` may be null; the report knows the number of steps. All references must outlive the trainer.
+  // `evaluation` may be null, `metrics` on the ranks that do not write them; the report knows the number of steps. All
+  // references must outlive the trainer.
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-          const StopSignals& signals, MetricsFile& metrics, Report& report);
+          const StopSignals& signals, MetricsFile* metrics, Report& report);
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
   // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under
@@ -52,7 +53,7 @@ class Trainer {
   const data::Dataset& training_;
   const data::Dataset* evaluation_;
   const StopSignals& signals_;
-  MetricsFile& metrics_;
+  MetricsFile* metrics_;
   Report& report_;
   std::int64_t evaluated_at_ = -1;
   Ending ending_;

@@ -164,7 +164,7 @@ Trained run_training(const config::Settings& settings) {
   train::MetricsFile metrics(output / "metrics.jsonl", train::ExistingMetrics::replace);
   const auto steps = train::total_steps(*training, settings.train, assembly.blueprint().global_batch);
   train::Report report(steps, 1, train::Audience::file);
-  train::Trainer trainer(assembly, *training, evaluation.get(), signals, metrics, report);
+  train::Trainer trainer(assembly, *training, evaluation.get(), signals, &metrics, report);
   Trained trained;
   trained.ending = trainer.train();
   metrics.close();

@@ -60,7 +60,7 @@ TEST_CASE("data without a sample is refused under the name of its setting, held-
        {std::pair{Split::training, "data.train_path"}, {Split::evaluation, "data.eval_path"}}) {
     const auto blueprint = make_blueprint(files.settings({std::string("--") + setting, empty}), 1);
     CHECK(test::error_of([&] { static_cast<void>(make_dataset(blueprint, split)); }) ==
-          std::string(setting) + ": 0 usable samples: 0 read, 2 blank lines");
+          std::string(setting) + ": 0 usable samples: " + empty + ": 0 read, 2 blank lines");
   }
 }
 

@@ -97,26 +97,30 @@ TEST_CASE("evaluations and expert loads are objects of their own") {
   const test::TempFolder folder;
   MetricsFile file(folder / "m", ExistingMetrics::replace);
   file.write(EvaluationMetrics{5, std::log(8.0), 77, 11, 0.25});
-  file.write(ExpertLoad{5, {{1, 2, 3}, {4, 0, 2}}});
+  file.write(ExpertLoad{5, {{1, 2, 3}, {4, 0, 2}, {0, 0, 7}, {0, 0, 0}}});
   file.write(ExpertLoad{6, {}});
   const auto lines = lines_of(folder / "m");
   CHECK(lines[0]["eval/perplexity"].get<double>() == Approx(8.0).epsilon(1e-15));
   CHECK(lines[0]["eval/tokens"] == 77);
   CHECK(lines[0]["eval/windows"] == 11);
-  CHECK(lines[1]["expert_load"] == Json::parse("[[1,2,3],[4,0,2]]"));
+  CHECK(lines[1]["expert_load"] == Json::parse("[[1,2,3],[4,0,2],[0,0,7],[0,0,0]]"));
+  CHECK(lines[1]["expert_load_max_over_mean"] == Json::parse("[1.5,2.0,3.0,0.0]"));
   CHECK(lines[2]["expert_load"] == Json::array());
+  CHECK(lines[2]["expert_load_max_over_mean"] == Json::array());
 }
 
 TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut short") {
   const test::TempFolder folder;
   const auto path = folder.write("m", "{\"step\":1}\n{\"step\":2,\"lo");
   MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{2, {}});
-  CHECK(base::read_file(path) == "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[]}\n");
+  CHECK(base::read_file(path) ==
+        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{3, {}});
   CHECK(base::read_file(path) ==
-        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[]}\n{\"step\":3,\"expert_load\":[]}\n");
+        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n{\"step\":3,"
+        "\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(path, ExistingMetrics::replace).write(ExpertLoad{1, {}});
-  CHECK(base::read_file(path) == "{\"step\":1,\"expert_load\":[]}\n");
+  CHECK(base::read_file(path) == "{\"step\":1,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(folder / "new", ExistingMetrics::keep).write(ExpertLoad{1, {}});
   CHECK(lines_of(folder / "new").size() == 1);
 }

@@ -109,6 +109,11 @@ TEST_CASE("an evaluation line has cross entropy and perplexity") {
         "evaluation after step 100: cross entropy 2.0794, perplexity 8.000 (6.25k tokens in 120 windows, 1.21 s)");
 }
 
+TEST_CASE("a line of expert load names the most uneven layer") {
+  CHECK(format_expert_load({20, {{4, 4, 4, 4}, {9, 0, 6, 1}, {5, 3, 4, 4}}}) ==
+        "expert load at step 20: max/mean 2.25 (MoE layer 2 of 3), 1.50 on average over layers");
+}
+
 TEST_CASE("the end page has the longest kinds of instruction first, the very short ones as one line") {
   EndPage page;
   page.seconds = 100;

@@ -60,7 +60,7 @@ TEST_CASE("a signal ends the evaluation under way without a result, and the run 
     MetricsFile metrics(path, ExistingMetrics::replace, raising);
     Report report(total_steps(*training, assembly.blueprint().settings.train, assembly.blueprint().global_batch), 1,
                   Audience::file);
-    const auto ending = Trainer(assembly, *training, evaluation.get(), signals, metrics, report).train();
+    const auto ending = Trainer(assembly, *training, evaluation.get(), signals, &metrics, report).train();
     metrics.close();
     CHECK(ending.signal == SIGTERM);
     CHECK(ending.steps == 1);
