@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace tessera::comm {
@@ -90,6 +91,12 @@ class Communicator {
   // it belongs to itself; the parts of different ranks are equal or have no rank in common. Lives no longer than the
   // World.
   [[nodiscard]] virtual std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) = 0;
+
+  // For the message about an operation that is stuck; not collective.
+  // The group's name ("ep_fsdp") in operations that start from now on; "": none.
+  virtual void set_name(std::string_view name) = 0;
+  // What this rank does from now on ("Wait Gather layers.3.experts"), in all groups of its World.
+  virtual void set_label(std::string_view label) = 0;
 };
 
 // The group of one rank: moves nothing, and adds what is to be added.

@@ -27,8 +27,13 @@ class Metered::MeteredOperation final : public Operation {
   const OperationKind kind_;
 };
 
-Metered::Metered(std::shared_ptr<Communicator> wrapped)
-    : wrapped_(std::move(wrapped)), counts_(std::make_shared<Counts>()) {}
+Metered::Metered(std::shared_ptr<Communicator> wrapped, std::string_view name)
+    : wrapped_(std::move(wrapped)), name_(name), counts_(std::make_shared<Counts>()) {}
+
+Communicator& Metered::named() const {
+  wrapped_->set_name(name_);
+  return *wrapped_;
+}
 
 Handle Metered::counted(OperationKind kind, std::int64_t bytes, Handle started) {
   auto& traffic = (*counts_)[static_cast<std::size_t>(kind)];
@@ -39,20 +44,20 @@ Handle Metered::counted(OperationKind kind, std::int64_t bytes, Handle started) 
 
 Handle Metered::gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) {
   const auto sizes = blocks;
-  auto started = wrapped_->gather_blocks(std::move(blocks), std::move(keep));
+  auto started = named().gather_blocks(std::move(blocks), std::move(keep));
   return counted(OperationKind::gather_blocks, gather_bytes_sent(sizes, rank()), std::move(started));
 }
 
 Handle Metered::reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) {
   const auto sizes = blocks;
-  auto started = wrapped_->reduce_blocks(std::move(blocks), std::move(keep));
+  auto started = named().reduce_blocks(std::move(blocks), std::move(keep));
   return counted(OperationKind::reduce_blocks, reduce_bytes_sent(sizes, rank()), std::move(started));
 }
 
 Handle Metered::all_reduce(void* data, std::int64_t elements, ElementType type, ReduceOperation operation,
                            KeepAlive keep) {
   return counted(OperationKind::all_reduce, all_reduce_bytes_sent(elements, type, rank(), size()),
-                 wrapped_->all_reduce(data, elements, type, operation, std::move(keep)));
+                 named().all_reduce(data, elements, type, operation, std::move(keep)));
 }
 
 Handle Metered::all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts, void* receive,
@@ -60,24 +65,24 @@ Handle Metered::all_to_all_rows(const void* send, std::span<const std::int64_t> 
                                 ElementType type, KeepAlive keep) {
   return counted(
       OperationKind::all_to_all_rows, rows_bytes_sent(send_counts, row_elements, type, rank()),
-      wrapped_->all_to_all_rows(send, send_counts, receive, receive_counts, row_elements, type, std::move(keep)));
+      named().all_to_all_rows(send, send_counts, receive, receive_counts, row_elements, type, std::move(keep)));
 }
 
 Handle Metered::broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root, KeepAlive keep) {
   return counted(OperationKind::broadcast, broadcast_bytes_sent(elements, type, root, rank(), size()),
-                 wrapped_->broadcast(data, elements, type, root, std::move(keep)));
+                 named().broadcast(data, elements, type, root, std::move(keep)));
 }
 
 void Metered::barrier() {
   const auto began = base::seconds_now();
-  wrapped_->barrier();
+  named().barrier();
   const auto seconds = base::seconds_now() - began;
   (*counts_)[static_cast<std::size_t>(OperationKind::barrier)] +=
       {.calls = 1, .bytes_sent = 0, .seconds_under_way = seconds, .seconds_exposed = seconds};
 }
 
 std::shared_ptr<Communicator> Metered::make_group(std::span<const std::int64_t> ranks) {
-  return wrapped_->make_group(ranks);
+  return named().make_group(ranks);
 }
 
 Traffic Metered::traffic() const {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "comm/communicator.h"
 #include "comm/traffic.h"
@@ -23,9 +25,11 @@ inline constexpr std::size_t operation_kinds = 6;
 // Several may wrap one communicator: each counts what goes through it alone. Calls and bytes (traffic.h; none for a
 // barrier) count when an operation starts, its times when it has been waited for. One thread at a time, handles
 // included. The groups that make_group makes are not counted.
+//
+// A meter's name is set at what it wraps before each operation, so that meters which share it differ in messages.
 class Metered final : public Communicator {
  public:
-  explicit Metered(std::shared_ptr<Communicator> wrapped);
+  explicit Metered(std::shared_ptr<Communicator> wrapped, std::string_view name = {});
 
   [[nodiscard]] std::int64_t rank() const override { return wrapped_->rank(); }
   [[nodiscard]] std::int64_t size() const override { return wrapped_->size(); }
@@ -39,6 +43,8 @@ class Metered final : public Communicator {
   Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root, KeepAlive keep) override;
   void barrier() override;
   std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) override;
+  void set_name(std::string_view name) override { name_ = name; }
+  void set_label(std::string_view label) override { wrapped_->set_label(label); }
 
   // Since the start: of all operations together, or of one kind.
   [[nodiscard]] Traffic traffic() const;
@@ -49,9 +55,12 @@ class Metered final : public Communicator {
   using Counts = std::array<Traffic, operation_kinds>;
   class MeteredOperation;
 
+  // What is wrapped, by the name of this meter.
+  [[nodiscard]] Communicator& named() const;
   [[nodiscard]] Handle counted(OperationKind kind, std::int64_t bytes, Handle started);
 
   const std::shared_ptr<Communicator> wrapped_;
+  std::string name_;
   const std::shared_ptr<Counts> counts_;  // handles may outlive this
 };
 

@@ -74,6 +74,9 @@ class Solo final : public Communicator {
     base::expect(ranks.size() == 1 && ranks[0] == 0, "{} ranks of a group of one", ranks.size());
     return solo_communicator();
   }
+
+  void set_name(std::string_view) override {}
+  void set_label(std::string_view) override {}
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ std::map<std::string, comm::Traffic> Mesh::traffic() const {
 }
 
 void Mesh::add(const std::string& name, std::shared_ptr<comm::Communicator> communicator) {
-  auto metered = std::make_shared<comm::Metered>(std::move(communicator));
+  auto metered = std::make_shared<comm::Metered>(std::move(communicator), name);
   communicators_.emplace(name, Metered{.communicator = metered, .meter = metered});
 }
 

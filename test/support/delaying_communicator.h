@@ -51,6 +51,8 @@ class DelayingCommunicator final : public comm::Communicator {
     delay();
     return std::make_shared<DelayingCommunicator>(wrapped_->make_group(ranks), random_());
   }
+  void set_name(std::string_view name) override { wrapped_->set_name(name); }
+  void set_label(std::string_view label) override { wrapped_->set_label(label); }
 
  private:
   using Delay = std::chrono::microseconds;

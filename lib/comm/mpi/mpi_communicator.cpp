@@ -75,9 +75,16 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroups> groups, std::vector<
                 groups_->id_limit);
 }
 
-Handle MpiCommunicator::start(const std::string& operation, std::vector<Transfer> phases, KeepAlive keep) {
+void MpiCommunicator::set_label(std::string_view label) {
+  groups_->label = label;
+  groups_->table.write_label(label);
+}
+
+Handle MpiCommunicator::start(std::string_view operation, std::vector<Transfer> phases, KeepAlive keep) {
   const auto tag = static_cast<int>(id_ * tags_per_group + operations_++ % tags_per_group);
-  auto task = std::make_shared<Task>(operation, description_, tag, std::move(phases), std::move(keep));
+  auto task = std::make_shared<Task>(
+      Purpose{.operation = operation, .ranks = description_, .group = name_, .label = groups_->label}, tag,
+      std::move(phases), std::move(keep));
   groups_->progress.start(task);
   return std::make_unique<Pending>(std::move(task));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -16,9 +17,11 @@ namespace tessera::comm {
 // What the groups of a process have in common.
 struct MpiGroups {
   Progress& progress;
+  RankTable& table;
   std::int64_t message_bytes;  // 0: message_bytes_for the group
   std::int64_t id_limit;       // group ids that MPI's tags have room for
   std::int64_t next_id = 0;    // no group of this process has this id or a larger one
+  std::string label = {};      // what this rank does
 };
 
 // Operations in flight that one group may have before tags repeat (messages then still match in order).
@@ -46,11 +49,13 @@ class MpiCommunicator final : public Communicator {
   Handle broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root, KeepAlive keep) override;
   void barrier() override;
   std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) override;
+  void set_name(std::string_view name) override { name_ = name; }
+  void set_label(std::string_view label) override;
 
  private:
   [[nodiscard]] Transfer transfer() const { return Transfer(message_bytes_); }
   [[nodiscard]] int member(std::int64_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] Handle start(const std::string& operation, std::vector<Transfer> phases, KeepAlive keep);
+  [[nodiscard]] Handle start(std::string_view operation, std::vector<Transfer> phases, KeepAlive keep);
   [[nodiscard]] Handle all_reduce_whole(const Strided& data, ElementType type, ReduceOperation operation,
                                         KeepAlive keep);
   [[nodiscard]] Handle all_reduce_in_blocks(const Strided& data, ElementType type, ReduceOperation operation,
@@ -63,7 +68,8 @@ class MpiCommunicator final : public Communicator {
   const std::int64_t id_;
   const std::int64_t message_bytes_;
   const std::string description_;  // "ranks 0, 2"
-  std::int64_t operations_ = 0;    // started so far
+  std::string name_;
+  std::int64_t operations_ = 0;  // started so far
 };
 
 }  // namespace tessera::comm

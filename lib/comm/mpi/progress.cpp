@@ -97,10 +97,13 @@ void Progress::watch() {
   const auto age = now - oldest().started_at();
   if (age < timeout_s_) return;
   const auto missing = requests_.waiting_for(oldest());
-  end_(fmt::format(
-      "{} has not ended after {} (train.accelerator.timeout_s); rank{} {} {} not arrived. The ranks of this host:{}",
-      oldest().description(), base::format_seconds(age), missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
-      missing.size() == 1 ? "has" : "have", table_.describe()));
+  const auto label = table_.label();
+  end_(
+      fmt::format("{}{}{} has not ended after {} (train.accelerator.timeout_s); rank{} {} {} not arrived. The ranks of "
+                  "this host:{}",
+                  label, label.empty() ? "" : ": ", oldest().description(), base::format_seconds(age),
+                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have",
+                  table_.describe()));
 }
 
 }  // namespace tessera::comm

@@ -15,20 +15,60 @@
 
 namespace tessera::comm {
 
-// Written by its rank alone: the version is odd while it writes. A reader copies and looks whether the version stayed.
+namespace {
+
+template <std::size_t size>
+void copy_cut(std::string_view text, char (&to)[size]) {
+  const auto length = std::min(text.size(), size - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+struct Label {
+  char text[160] = {};
+};
+
+// Written by one thread alone: the version is odd while it writes. A reader copies and looks whether the version
+// stayed.
+template <class T>
+class Published {
+ public:
+  void write(const T& value) {
+    const auto version = version_.load(std::memory_order_relaxed);
+    version_.store(version + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    value_ = value;
+    version_.store(version + 2, std::memory_order_release);
+  }
+  // If the writer is always faster, what a message then says may be torn.
+  [[nodiscard]] T read() const {
+    constexpr int most_tries = 100;
+    T copy;
+    for (int tries = 0; tries < most_tries; ++tries) {
+      const auto before = version_.load(std::memory_order_acquire);
+      copy = value_;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
+    }
+    return copy;
+  }
+
+ private:
+  std::atomic<std::uint32_t> version_{0};
+  T value_;
+};
+
+}  // namespace
+
 struct alignas(64) RankTable::Row {
-  std::atomic<std::uint32_t> version{0};
   std::atomic<bool> last_word_claimed{false};  // of the first row
   int world_rank = 0;
   pid_t process = 0;
-  Whereabouts whereabouts;
+  Published<Whereabouts> whereabouts;
+  Published<Label> label;
 };
 
-void Whereabouts::set_operation(std::string_view text) {
-  const auto length = std::min(text.size(), sizeof operation - 1);
-  std::memcpy(operation, text.data(), length);
-  operation[length] = '\0';
-}
+void Whereabouts::set_operation(std::string_view text) { copy_cut(text, operation); }
 
 RankTable::RankTable(MPI_Comm world) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
@@ -60,33 +100,30 @@ RankTable::~RankTable() {
 
 RankTable::Row& RankTable::row(int local_rank) const { return rows_[local_rank]; }
 
-void RankTable::write(const Whereabouts& whereabouts) {
-  auto& mine = row(local_rank_);
-  const auto version = mine.version.load(std::memory_order_relaxed);
-  mine.version.store(version + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  mine.whereabouts = whereabouts;
-  mine.version.store(version + 2, std::memory_order_release);
+void RankTable::write(const Whereabouts& whereabouts) { row(local_rank_).whereabouts.write(whereabouts); }
+
+void RankTable::write_label(std::string_view label) {
+  Label cut;
+  copy_cut(label, cut.text);
+  row(local_rank_).label.write(cut);
 }
 
+std::string RankTable::label() const { return row(local_rank_).label.read().text; }
+
 std::string RankTable::describe() const {
-  constexpr int most_lines = 16, most_tries = 100;
+  constexpr int most_lines = 16;
   std::string text;
   for (int k = 0; k < std::min(local_ranks_, most_lines); ++k) {
     const auto& of = row(k);
-    Whereabouts copy;
-    for (int tries = 0; tries < most_tries; ++tries) {
-      const auto before = of.version.load(std::memory_order_acquire);
-      copy = of.whereabouts;
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (before % 2 == 0 && of.version.load(std::memory_order_relaxed) == before) break;
-    }
+    const auto copy = of.whereabouts.read();
+    const std::string label = of.label.read().text;
     const auto age = base::format_seconds(base::seconds_now() - copy.since);
     const std::string what = copy.under_way > 0 ? fmt::format("in {} for {}", copy.operation, age)
                              : copy.operation[0] == '\0'
                                  ? std::string("in no collective yet")
                                  : fmt::format("in no collective for {}, after {}", age, copy.operation);
-    text += fmt::format("\n  rank {} (process {}): {}", of.world_rank, of.process, what);
+    text += fmt::format("\n  rank {} (process {}){}{}: {}", of.world_rank, of.process, label.empty() ? "" : ", at ",
+                        label, what);
   }
   if (local_ranks_ > most_lines) text += fmt::format("\n  and {} more ranks of this host", local_ranks_ - most_lines);
   return text;

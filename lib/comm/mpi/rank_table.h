@@ -15,7 +15,7 @@ namespace tessera::comm {
 struct Whereabouts {
   std::int32_t under_way = 0;
   double since = 0;          // the oldest under way was started, or, if none is, the last one ended
-  char operation[160] = {};  // that one; empty: none yet
+  char operation[256] = {};  // that one; empty: none yet
 
   void set_operation(std::string_view text);  // cut to what fits
 };
@@ -30,7 +30,11 @@ class RankTable {
 
   // One thread of each rank.
   void write(const Whereabouts& whereabouts);
-  // One line for each rank of this host, the first 16: "rank 2 (process 4711): in barrier of ranks 0-3 for 12.0 s".
+  // What this rank does, cut to what fits. One thread of each rank, not necessarily the same.
+  void write_label(std::string_view label);
+  [[nodiscard]] std::string label() const;  // of this rank; empty: none yet
+  // One line for each rank of this host, the first 16: "rank 2 (process 4711), at Wait Gather layers.3: in
+  // gather_blocks of 1.00 MiB among ranks 0-3 for 12.0 s".
   [[nodiscard]] std::string describe() const;
   // True for the first rank of this host that asks: it says why the job ends. Any thread.
   [[nodiscard]] bool claim_last_word();

@@ -18,13 +18,20 @@ std::uint64_t total_bytes(const std::vector<Transfer>& phases) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::string describe(const Purpose& purpose, std::uint64_t bytes) {
+  auto text = fmt::format("{} of {}", purpose.operation, base::format_bytes(bytes));
+  if (!purpose.label.empty()) text += fmt::format(" for {}", purpose.label);
+  text += purpose.group.empty() ? fmt::format(" among {}", purpose.ranks)
+                                : fmt::format(" in group {} ({})", purpose.group, purpose.ranks);
+  return text;
+}
+
 }  // namespace
 
-Task::Task(const std::string& operation, const std::string& group, int tag, std::vector<Transfer> phases,
-           KeepAlive keep)
+Task::Task(const Purpose& purpose, int tag, std::vector<Transfer> phases, KeepAlive keep)
     : tag_(tag),
       phases_(std::move(phases)),
-      description_(fmt::format("{} of {} among {}", operation, base::format_bytes(total_bytes(phases_)), group)),
+      description_(describe(purpose, total_bytes(phases_))),
       keep_(std::move(keep)) {}
 
 void Task::wait() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -13,11 +14,19 @@
 
 namespace tessera::comm {
 
+// What an operation is for, in messages.
+struct Purpose {
+  std::string_view operation;  // "barrier"
+  std::string_view ranks;      // "ranks 0, 2"
+  std::string_view group;      // "ep_fsdp", or empty
+  std::string_view label;      // what the rank did when it started it, or empty
+};
+
 class Task final : public RequestOwner, public std::enable_shared_from_this<Task> {
  public:
-  // `phases` run one after the other, their messages under `tag`. `operation` and `group` are for messages: "barrier",
-  // "ranks 0 2". `keep` lives until the operation has ended here, whoever drops the handle.
-  Task(const std::string& operation, const std::string& group, int tag, std::vector<Transfer> phases, KeepAlive keep);
+  // `phases` run one after the other, their messages under `tag`. `keep` lives until the operation has ended here,
+  // whoever drops the handle.
+  Task(const Purpose& purpose, int tag, std::vector<Transfer> phases, KeepAlive keep);
 
   // For the thread that asked: returns when the operation has ended, and throws what made it fail.
   void wait();
@@ -29,7 +38,8 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   void ended(Direction direction, std::size_t stream, std::int64_t message) override;
   void failed(std::exception_ptr error) override;
   [[nodiscard]] bool is_over() const { return is_over_; }
-  // "reduce_blocks of 1.00 MiB among ranks 0 2".
+  // "reduce_blocks of 1.00 MiB for Reduce layers.3 in group ep_fsdp (ranks 0, 2)". The bytes are those that are sent
+  // and received.
   [[nodiscard]] const std::string& description() const { return description_; }
   [[nodiscard]] double started_at() const { return started_at_; }  // base::seconds_now()
 

@@ -101,8 +101,8 @@ class World::Mpi {
   [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
     if (size() == 1) return solo_communicator();
     const auto id_limit = (largest_tag(channel_.communicator()) + 1) / tags_per_group;
-    auto groups = std::make_shared<MpiGroups>(
-        MpiGroups{.progress = progress_, .message_bytes = message_bytes_, .id_limit = id_limit, .next_id = 1});
+    auto groups = std::make_shared<MpiGroups>(MpiGroups{
+        .progress = progress_, .table = table_, .message_bytes = message_bytes_, .id_limit = id_limit, .next_id = 1});
     std::vector<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
     return std::make_shared<MpiCommunicator>(std::move(groups), std::move(all), channel_.rank(), 0);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "comm/metered.h"
 #include "comm/world.h"
 
 namespace tessera::comm {
@@ -41,6 +42,19 @@ void stay_away(World& world, std::int64_t rank) {
   sum(*world.communicator());
 }
 
+void stay_away_from_a_gather(World& world, std::int64_t rank) {
+  Metered group(world.communicator(), "fsdp");
+  group.set_label("Forward layers.2");
+  if (world.rank() == rank) ::sleep(600);
+  std::vector<float> data(1500);
+  GatherBlock block{.type = ElementType::float32, .pieces = {}};
+  for (std::int64_t k = 0; k < world.size(); ++k) block.pieces.push_back({data.data() + 500 * k, 1, 500, 500});
+  group.set_label("Gather layers.3.experts");
+  const auto handle = group.gather_blocks({block}, nullptr);
+  group.set_label("Wait Gather layers.3.experts");
+  handle->wait();
+}
+
 void agree_to_fail(World& world, std::int64_t rank) {
   agree_on(*world.communicator(), [&] {
     if (world.rank() == rank) base::fail("shard 3 cannot be read");
@@ -62,11 +76,15 @@ void disagree(World& world, std::int64_t rank) {
 using Act = void (*)(World&, std::int64_t);
 
 base::ExitCode play(const std::string& act, std::int64_t rank) {
-  const std::map<std::string, Act> acts{
-      {"throw", throw_on},      {"throw together", throw_together}, {"be killed", be_killed},
-      {"stay away", stay_away}, {"agree to fail", agree_to_fail},   {"disagree", disagree},
-      {"escape", throw_on}};
-  World world(read_launch(), {.timeout_s = act == "stay away" ? 3.0 : 120.0});
+  const std::map<std::string, Act> acts{{"throw", throw_on},
+                                        {"throw together", throw_together},
+                                        {"be killed", be_killed},
+                                        {"stay away", stay_away},
+                                        {"stay away from a gather", stay_away_from_a_gather},
+                                        {"agree to fail", agree_to_fail},
+                                        {"disagree", disagree},
+                                        {"escape", throw_on}};
+  World world(read_launch(), {.timeout_s = act.starts_with("stay away") ? 3.0 : 120.0});
   const auto body = [&] {
     acts.at(act)(world, rank);
     return base::ExitCode::done;

@@ -15,10 +15,10 @@ struct Ended {
   double seconds;
 };
 
-// Three ranks of failing_ranks; rank 1 is the one that fails.
-Ended play(const std::string& act) {
+// `ranks` ranks of failing_ranks; rank 1 is the one that fails.
+Ended play(const std::string& act, int ranks = 3) {
   const double begin = base::seconds_now();
-  auto finished = run_command({MPIRUN, "-n", "3", FAILING_RANKS, act, "1"});
+  auto finished = run_command({MPIRUN, "-n", std::to_string(ranks), FAILING_RANKS, act, "1"});
   const double seconds = base::seconds_now() - begin;
   std::cout << "act '" << act << "' ended with " << finished.code << " after " << seconds << " s\n";
   UNSCOPED_INFO(finished.err);
@@ -64,6 +64,19 @@ TEST_CASE("a rank that never arrives is named, with the operation, its group, by
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
   CHECK_THAT(ended.err, ContainsSubstring("in no collective for") && ContainsSubstring("after barrier of"));
   CHECK(count_of("has not arrived", ended.err) == 1);
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("the message about a stuck operation names the instruction, the group, and what the missing rank does") {
+  const auto [ended, seconds] = play("stay away from a gather", 2);
+  CHECK(ended.code == 4);
+  // 500 floats are sent to the other rank, and 500 received: 4000 bytes.
+  CHECK_THAT(ended.err,
+             ContainsSubstring("Wait Gather layers.3.experts: gather_blocks of 3.91 KiB in group fsdp (ranks "
+                               "0, 1), started by Gather layers.3.experts has not ended after 3."));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
+  CHECK_THAT(ended.err, ContainsSubstring(", at Wait Gather layers.3.experts: in gather_blocks of"));
+  CHECK_THAT(ended.err, ContainsSubstring(", at Forward layers.2: in no collective yet"));
   CHECK(seconds < generous);
 }
 
