@@ -71,9 +71,8 @@ TEST_CASE("the message about a stuck operation names the instruction, the group,
   const auto [ended, seconds] = play("stay away from a gather", 2);
   CHECK(ended.code == 4);
   // 500 floats are sent to the other rank, and 500 received: 4000 bytes.
-  CHECK_THAT(ended.err,
-             ContainsSubstring("Wait Gather layers.3.experts: gather_blocks of 3.91 KiB in group fsdp (ranks "
-                               "0, 1), started by Gather layers.3.experts has not ended after 3."));
+  CHECK_THAT(ended.err, ContainsSubstring("Wait Gather layers.3.experts: gather_blocks of 3.91 KiB for Gather "
+                                          "layers.3.experts in group fsdp (ranks 0, 1) has not ended after 3."));
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
   CHECK_THAT(ended.err, ContainsSubstring(", at Wait Gather layers.3.experts: in gather_blocks of"));
   CHECK_THAT(ended.err, ContainsSubstring(", at Forward layers.2: in no collective yet"));
