@@ -34,15 +34,14 @@ const std::vector<std::string> flags{"help", "manual", "print-settings", "dry-ru
 bool is_flag(std::string_view name) { return std::find(flags.begin(), flags.end(), name) != flags.end(); }
 
 // CLI11 splits the line; what the words mean, and every complaint about them, is the field table's: CLI11 would stop at
-// the first. So each option takes any number of words up to its own, and nothing is required of it.
+// the first. So each option takes any number of words up to its own, and nothing is required of it. Lists have a limit
+// of words, too high to meet: without one CLI11 reads brackets itself, and drops `[]`.
 void add_option(CLI::App& app, const std::string& name) {
   const Field* field = find_field(name);
   const bool is_many = field != nullptr && is_list(field->form.kind);
-  const int most = is_flag(name) ? 0 : is_many ? CLI::detail::expected_max_vector_size : 1;
-  app.add_option("--" + name)
-      ->expected(0, most)
-      ->allow_extra_args(is_many)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  constexpr int words_of_a_list = 1 << 24;
+  const int most = is_flag(name) ? 0 : is_many ? words_of_a_list : 1;
+  app.add_option("--" + name)->expected(0, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 // What CLI11 does not know, in order: files, until an unknown option takes the words that follow it.
@@ -95,7 +94,7 @@ class Reader {
     take(source);
     out_.settings = resolve(draft_, problems_);
     if (rank_given_ && out_.action != Action::dry_run) problems_.add("--rank needs --dry-run");
-    const Verdict verdict = validate(out_.settings, out_.action, problems_);
+    const Verdict verdict = validate(out_.settings, out_.action, content_, problems_);
     if (further && verdict == Verdict::complete) further(out_.settings, out_.action, problems_);
     check_rank();
     problems_.throw_if_any("settings");
@@ -104,6 +103,7 @@ class Reader {
 
  private:
   void take(const Source& source) {
+    if (source.content == Content::other) content_ = Content::other;
     merge(source, draft_, problems_);
     out_.notices.insert(out_.notices.end(), source.notices.begin(), source.notices.end());
   }
@@ -125,7 +125,8 @@ class Reader {
     const Field* field = find_field(option.name);
     if (field == nullptr) return read_unknown(option, source);
     if (option.words.empty()) {
-      problems_.add("--{} has no value; give {}", option.name, field->type_name());
+      problems_.add("--{} has no value; give {}{}", option.name, field->type_name(),
+                    is_list(field->form.kind) ? ", or [] for the empty list" : "");
       return;
     }
     Reading reading = read_words(field->form, option.words);
@@ -178,6 +179,7 @@ class Reader {
   CommandLine out_;
   Draft draft_;
   base::Problems problems_;
+  Content content_ = Content::settings;  // other: of at least one file
   bool rank_given_ = false;
 };
 

@@ -18,6 +18,10 @@ void add_data_fields(std::vector<Field>& table) {
                 "the format named on the start page"}),
           text("data.text_keys", &DataSettings::text_keys, Kind::text, "content",
                {"Key of the text in each JSONL line.", "which text is trained on; a line without the key is refused"}),
+          word("data.on_bad_line", &DataSettings::on_bad_line, {"stop", "skip"}, "skip",
+               {"What a faulty JSONL line does: stop the run before its first step, or be left out, with a warning "
+                "that counts them and names the first of each file.",
+                "exit code 2 or a run without those lines"}),
           integer(
               "data.max_seq_len", &DataSettings::max_seq_len, count_from(1), "64",
               {"Tokens of one sequence (window); attention's cost grows with its square.", "tokens in metrics.jsonl"}),

@@ -71,7 +71,9 @@ std::vector<Field> number_rows() {
            {"--train.gradient_checkpointing.enable", "true"}),
       integer("train.moe_load_balance_monitor_interval", &TrainSettings::moe_load_balance_monitor_interval,
               between(0, 1e15), "1",
-              {"Write each expert's load to metrics.jsonl every N steps; 0: never.", "expert_load objects"}),
+              {"Write each expert's load to metrics.jsonl every N steps, and the busiest layer's max/mean to the log; "
+               "0: never.",
+               "expert_load objects"}),
   };
 }
 

@@ -50,7 +50,7 @@ const std::vector<ForeignName>& foreign_names() {
       {"data.source_name", none_given, "data of several sources are joined; name them in data.train_path"},
       {"data.chat_template", {"\"default\""}, "conversations are laid out when they are tokenized"},
       {"data.dyn_bsz_buffer_size", any_value, "windows are cut from the joined documents, always full"},
-      {"data.silent_exception", off, "bad data is an error"},
+      {"data.silent_exception", off, "bad data is an error; data.on_bad_line passes over faulty JSONL lines"},
       {"data.dataloader.drop_last", none_given, "the last, shorter global batch is trained on"},
       {"data.dataloader.*", any_value, "one thread prefetches batches"},
       {"train.dyn_bsz", none_given,

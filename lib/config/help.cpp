@@ -45,8 +45,8 @@ Usage: tessera-train [SETTINGS.json ...] [--path.to.setting VALUE ...]
        mpirun -n N tessera-train ...
 
 Settings files are JSON (comments allowed), nested as the names below; a later file overrides an earlier one, and the
-command line overrides both. Files come before list options, which take every word that follows: --x a b c.
-Booleans are true, false, 1 or 0. A setting that may be absent takes null.
+command line overrides both. Files come before list options, which take every word that follows: --x a b c;
+--x [] is the empty list. Booleans are true, false, 1 or 0. A setting that may be absent takes null.
 
   --help, -h            this text
   --manual              every setting as a Markdown page

@@ -22,6 +22,7 @@ class Reader {
 
   Source read() {
     const Json& json = document_.value();
+    if (!json.is_object() || is_huggingface_config(json)) source_.content = Content::other;
     if (!json.is_object())
       problems_.add("{}: settings are one JSON object: {{\"model\": ..., \"data\": ..., \"train\": ...}}",
                     document_.place_of(""));
@@ -82,7 +83,7 @@ Source read_settings_file(const std::filesystem::path& path, base::Problems& pro
     return read_settings(base::parse_json_file(path, base::JsonComments::allowed), problems);
   } catch (const base::Error& error) {
     problems.add(std::string(error.what()));
-    return {};
+    return {.content = Content::other, .assignments = {}, .notices = {}};
   }
 }
 

@@ -10,7 +10,8 @@
 namespace tessera::config {
 
 // What the document says. Unknown names, wrong types, values out of range and VeOmni names that have no meaning here
-// are added to `problems` as "file:line: path ...". A HuggingFace config.json is one problem, with the way to use it.
+// are added to `problems` as "file:line: path ...". A HuggingFace config.json is one problem, with the way to use it,
+// and its content is Content::other, as is that of a file that cannot be read.
 [[nodiscard]] Source read_settings(const base::JsonDocument& document, base::Problems& problems);
 
 // The same for a file; that it cannot be read or parsed is one problem.

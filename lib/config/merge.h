@@ -17,8 +17,12 @@ struct Assignment {
   Value value;
 };
 
+// other: the file is not one of settings, or could not be read, so that what it leaves out is not known.
+enum class Content { settings, other };
+
 // What one source said. Problems of reading it are kept beside it.
 struct Source {
+  Content content = Content::settings;
   std::vector<Assignment> assignments;
   std::vector<std::string> notices;  // names that were accepted and have no effect
 };

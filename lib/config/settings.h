@@ -16,6 +16,7 @@ namespace tessera::config {
 
 enum class BalanceLoss { pooled, per_layer, sequence };
 enum class DataFormat { automatic, text, jsonl, megatron };
+enum class OnBadLine { stop, skip };
 enum class Documents { joined, separate };
 enum class Precision { automatic, float32, bfloat16, float64 };
 enum class OnNonfinite { stop, skip };
@@ -42,7 +43,8 @@ struct DataSettings {
   std::vector<std::string> eval_path;
   DataFormat format = DataFormat::automatic;
   std::string text_keys = "text";
-  std::int64_t max_seq_len = 2048;  // tokens a window
+  OnBadLine on_bad_line = OnBadLine::stop;  // of JSONL
+  std::int64_t max_seq_len = 2048;          // tokens a window
   Documents documents = Documents::joined;
 };
 

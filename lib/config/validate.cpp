@@ -24,10 +24,13 @@ Verdict check_not_yet(const Settings& settings, Action action, Problems& problem
   return verdict;
 }
 
-void check_presence(const Settings& s, Action action, Problems& problems) {
+void check_action(const Settings& s, Action action, Problems& problems) {
   if (action != Action::dry_run && s.train.accelerator.world_size != 0)
     problems.add("train.accelerator.world_size = {} is for --dry-run only; start ranks with mpirun -n {}",
                  s.train.accelerator.world_size, s.train.accelerator.world_size);
+}
+
+void check_presence(const Settings& s, Action action, Problems& problems) {
   if (action != Action::train && action != Action::dry_run) return;
   if (s.model.config_path.empty() && s.model.model_path.empty())
     problems.add(
@@ -38,10 +41,13 @@ void check_presence(const Settings& s, Action action, Problems& problems) {
 }
 
 void check_data(const Settings& s, Problems& problems) {
-  const bool reads_keys = s.data.format == DataFormat::automatic || s.data.format == DataFormat::jsonl;
-  if (!reads_keys && s.data.text_keys != DataSettings{}.text_keys)
+  const bool reads_lines = s.data.format == DataFormat::automatic || s.data.format == DataFormat::jsonl;
+  if (!reads_lines && s.data.text_keys != DataSettings{}.text_keys)
     problems.add("data.text_keys = {} has no effect with data.format = {}; leave it out, or use jsonl",
                  s.data.text_keys, value_text(s, "data.format"));
+  if (!reads_lines && s.data.on_bad_line != DataSettings{}.on_bad_line)
+    problems.add("data.on_bad_line = {} has no effect with data.format = {}; leave it out, or use jsonl",
+                 value_text(s, "data.on_bad_line"), value_text(s, "data.format"));
   if (s.train.eval_steps > 0 && s.data.eval_path.empty())
     problems.add("train.eval_steps = {} needs held-out data; give --data.eval_path FILE ..., or 0", s.train.eval_steps);
 }
@@ -117,8 +123,9 @@ void check_train(const TrainSettings& t, Problems& problems) {
 
 }  // namespace
 
-Verdict validate(const Settings& settings, Action action, base::Problems& problems) {
-  check_presence(settings, action, problems);
+Verdict validate(const Settings& settings, Action action, Content content, base::Problems& problems) {
+  check_action(settings, action, problems);
+  if (content == Content::settings) check_presence(settings, action, problems);
   check_data(settings, problems);
   check_schedule(settings.train.optimizer, problems);
   check_optimizer(settings.train.optimizer, problems);

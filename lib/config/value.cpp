@@ -16,6 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view empty_list = "[]";
+
 Reading problem(std::string text) { return {std::nullopt, std::move(text)}; }
 Reading value_of(Value value) { return {std::move(value), {}}; }
 
@@ -291,10 +293,9 @@ Reading read_json_value(const Form& form, const Json& json) {
 Reading read_words(const Form& form, const std::vector<std::string>& words) {
   base::expect(!words.empty(), "a value has at least one word");
   if (form.absence == Absence::allowed && words.size() == 1 && words[0] == "null") return value_of(std::monostate{});
-  if (form.kind == Kind::paths) return read_list(form, split_at_commas(words), read_word);
   if (is_list(form.kind)) {
-    if (words.size() == 1 && (words[0].empty() || words[0] == "[]")) return list_of(form.kind, {});
-    return read_list(form, words, read_word);
+    if (words.size() == 1 && words[0] == empty_list) return list_of(form.kind, {});
+    return read_list(form, form.kind == Kind::paths ? split_at_commas(words) : words, read_word);
   }
   if (words.size() != 1)
     return problem(fmt::format("takes one value, not {} ({})", words.size(), fmt::join(words, " ")));

@@ -66,7 +66,8 @@ struct Reading {
 };
 
 [[nodiscard]] Reading read_json_value(const Form& form, const nlohmann::json& json);
-// From words of a command line. Scalars take one word; lists one or more; an absent value is spelled `null`.
+// From words of a command line. Scalars take one word; lists one or more, or `[]` alone for the empty
+// list; an absent value is spelled `null`.
 [[nodiscard]] Reading read_words(const Form& form, const std::vector<std::string>& words);
 
 [[nodiscard]] nlohmann::json to_json(const Value& value);

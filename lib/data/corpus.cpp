@@ -1,6 +1,6 @@
 #include "data/corpus.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -17,9 +17,22 @@ namespace {
 
 using config::DataFormat;
 
+constexpr std::int64_t files_described = 3;  // in messages
+
+void add(const FileCounts& counts, FileCounts& sum) {
+  sum.read += counts.read;
+  sum.empty += counts.empty;
+  if (sum.faulty == 0) sum.first_fault = counts.first_fault;
+  sum.faulty += counts.faulty;
+  sum.blank += counts.blank;
+  sum.labelled += counts.labelled;
+  sum.targets += counts.targets;
+}
+
 std::unique_ptr<DocumentFile> open_file(const Source& source, const CorpusOptions& options) {
   switch (source.format) {
-    case DataFormat::jsonl: return std::make_unique<JsonlFile>(source.path, options.text_key, options.vocabulary);
+    case DataFormat::jsonl:
+      return std::make_unique<JsonlFile>(source.path, options.text_key, options.vocabulary, options.on_bad_line);
     case DataFormat::megatron: return std::make_unique<MegatronFile>(source.path, options.vocabulary);
     default: return std::make_unique<TextFile>(source.path, options.vocabulary);
   }
@@ -54,6 +67,8 @@ std::int64_t document_of(const DocumentFile& file, std::int64_t at) {
 std::string describe(const FileCounts& counts) {
   std::string text = fmt::format("{} read", counts.read);
   if (counts.empty > 0) text += fmt::format(", {} dropped because they are empty", counts.empty);
+  if (counts.faulty > 0)
+    text += fmt::format(", {} dropped because they are faulty (the first: {})", counts.faulty, counts.first_fault);
   if (counts.blank > 0) text += fmt::format(", {} blank lines", counts.blank);
   return text;
 }
@@ -63,22 +78,29 @@ Corpus::Corpus(const CorpusOptions& options) : setting_(options.setting), docume
   std::map<DataFormat, int> files;
   for (const Source& source : find_sources(options.paths, options.format, setting_)) {
     ++files[source.format];
-    std::unique_ptr<DocumentFile> file = open_file(source, options);
-    const FileCounts counts = file->counts();
-    counts_.read += counts.read;
-    counts_.empty += counts.empty;
-    counts_.blank += counts.blank;
-    counts_.labelled += counts.labelled;
-    counts_.targets += counts.targets;
-    const std::int64_t tokens = file->tokens_before(file->documents());
-    if (tokens == 0) continue;
-    documents_before_.push_back(documents() + file->documents());
-    tokens_before_.push_back(this->tokens() + tokens);
-    files_.push_back(std::move(file));
+    add_file(open_file(source, options));
   }
   for (const auto& [format, count] : files)
     formats_ += fmt::format("{}{} {}", formats_.empty() ? "" : ", ", count, name_of(format));
-  base::require(tokens() > 0, "{}: 0 usable samples: {}", setting_, describe(counts_));
+  base::require(tokens() > 0, "{}: 0 usable samples: {}", setting_, samples_by_file());
+}
+
+void Corpus::add_file(std::unique_ptr<DocumentFile> file) {
+  const FileCounts counts = file->counts();
+  add(counts, counts_);
+  if (++file_count_ <= files_described) first_samples_.push_back(fmt::format("{}: {}", file->name(), describe(counts)));
+  const std::int64_t tokens = file->tokens_before(file->documents());
+  if (tokens == 0) return;
+  documents_before_.push_back(documents() + file->documents());
+  tokens_before_.push_back(this->tokens() + tokens);
+  files_.push_back(std::move(file));
+}
+
+std::string Corpus::samples_by_file() const {
+  std::string text = fmt::format("{}", fmt::join(first_samples_, "; "));
+  const auto more = file_count_ - static_cast<std::int64_t>(first_samples_.size());
+  if (more > 0) text += fmt::format("; and {} more files; together {}", more, describe(counts_));
+  return text;
 }
 
 std::int64_t Corpus::tokens_of(std::int64_t document) const {

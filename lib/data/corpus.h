@@ -17,21 +17,25 @@ struct CorpusOptions {
   std::vector<std::string> paths;           // see find_sources
   config::DataFormat format = config::DataFormat::automatic;
   std::string text_key = "text";
-  std::int64_t vocabulary = 0;  // ids are below it; fits into 32 bits
+  config::OnBadLine on_bad_line = config::OnBadLine::stop;  // of JSONL
+  std::int64_t vocabulary = 0;                              // ids are below it; fits into 32 bits
 };
 
 // Documents are numbered over all files in order. Thread-safe once constructed.
 class Corpus {
  public:
   // Opens, indexes and verifies every file. Error(bad_input) with the reason, also if no token is left:
-  // "data.train_path: 0 usable samples: 5 read, 5 dropped because they are empty".
+  // "data.train_path: 0 usable samples: a.jsonl: 5 read, 5 dropped because they are empty".
   explicit Corpus(const CorpusOptions& options);
 
   [[nodiscard]] const std::string& setting() const { return setting_; }
   [[nodiscard]] std::int64_t documents() const { return documents_before_.back(); }
   [[nodiscard]] std::int64_t tokens() const { return tokens_before_.back(); }
   [[nodiscard]] std::int64_t tokens_of(std::int64_t document) const;
-  [[nodiscard]] const FileCounts& counts() const { return counts_; }
+  [[nodiscard]] const FileCounts& counts() const { return counts_; }  // of all files together
+  // What each file held, for messages about too little data: "a.jsonl: 5 read, 5 dropped because they are empty". Of
+  // many files the first few, then how many more there are.
+  [[nodiscard]] std::string samples_by_file() const;
   // "12 files (10 text, 2 jsonl), 345 documents, 1.23M tokens"
   [[nodiscard]] std::string description() const;
 
@@ -42,15 +46,19 @@ class Corpus {
   void read_stream(std::int64_t first, std::span<std::int64_t> ids, std::span<std::int64_t> targets) const;
 
  private:
+  void add_file(std::unique_ptr<DocumentFile> file);
+
   std::string setting_;
   std::vector<std::unique_ptr<DocumentFile>> files_;  // those with documents
   std::vector<std::int64_t> documents_before_;        // files + 1
   std::vector<std::int64_t> tokens_before_;           // files + 1
   FileCounts counts_;
+  std::vector<std::string> first_samples_;  // of the first few files, for samples_by_file
+  std::int64_t file_count_ = 0;             // those without documents too
   std::string formats_;
 };
 
-// "5 read, 5 dropped because they are empty", for messages about too little data.
+// "5 read, 5 dropped because they are empty".
 [[nodiscard]] std::string describe(const FileCounts& counts);
 
 }  // namespace tessera::data

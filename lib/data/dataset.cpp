@@ -30,14 +30,14 @@ std::int64_t Dataset::joined_windows() const { return (corpus_.tokens() - 1) / o
 void Dataset::require_windows() const {
   const bool separate = options_.documents == config::Documents::separate;
   const FileCounts& counts = corpus_.counts();
-  base::require((separate ? counts.targets : counts.labelled) > 0, "{}: 0 usable samples: {}; {}", corpus_.setting(),
-                describe(counts),
+  base::require((separate ? counts.targets : counts.labelled) > 0, "{}: 0 usable samples: {}; {} dropped because {}",
+                corpus_.setting(), corpus_.samples_by_file(), counts.read - counts.empty - counts.faulty,
                 separate ? "no document has a target (one token each, or all labels -100)" : "all labels are -100");
   if (separate) return;
   base::require(joined_windows() >= 1,
-                "{}: 0 usable samples: {} tokens ({}) are fewer than one window of data.max_seq_len + 1 = {}; use "
+                "{}: 0 usable samples: {}; their {} tokens are fewer than one window of data.max_seq_len + 1 = {}; use "
                 "more data or a smaller data.max_seq_len",
-                corpus_.setting(), corpus_.tokens(), describe(corpus_.counts()), options_.seq_len + 1);
+                corpus_.setting(), corpus_.samples_by_file(), corpus_.tokens(), options_.seq_len + 1);
 }
 
 void Dataset::log_summary() const {

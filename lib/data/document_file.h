@@ -12,9 +12,11 @@ namespace tessera::data {
 struct FileCounts {
   std::int64_t read = 0;      // samples: text files, non-blank lines, documents of an index
   std::int64_t empty = 0;     // of these, without a token: left out
+  std::int64_t faulty = 0;    // of these, left out because data.on_bad_line says so
   std::int64_t blank = 0;     // blank lines, not counted as samples
   std::int64_t labelled = 0;  // tokens that a loss may count
   std::int64_t targets = 0;   // of these, with a predecessor in their document
+  std::string first_fault{};  // "file:line: reason" of the first faulty sample
 };
 
 // Documents are numbered from 0. All functions are thread-safe. The file must not change while the object lives.

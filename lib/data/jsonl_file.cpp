@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -124,19 +125,22 @@ JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int lin
   const Json* const text = find_value(object, text_key);
   if (text == nullptr) fail_missing_key(object, text_key, place);
   if (!text->is_string()) place.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
-  require_byte_vocabulary(vocabulary, fmt::format("{}:{}", file, line_number));
   return JsonlDocument(text->get_ref<const std::string&>());
 }
 
-JsonlFile::JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary)
+JsonlFile::JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary,
+                     config::OnBadLine on_bad_line)
     : name_(path.string()), text_key_(std::move(text_key)), vocabulary_(vocabulary), file_(path) {
   if (file_.size() >= slow_index)
     base::log_info("{}: reading {} of JSONL once to find its lines and their lengths", name_,
                    base::format_bytes(file_.size()));
-  build_index();
+  build_index(on_bad_line);
+  if (counts_.faulty > 0)
+    base::log_warning("{}: {} of {} lines are faulty and left out (data.on_bad_line = skip); the first is {}", name_,
+                      counts_.faulty, counts_.read, counts_.first_fault);
 }
 
-void JsonlFile::build_index() {
+void JsonlFile::build_index(config::OnBadLine on_bad_line) {
   const std::string_view text = file_.text();
   tokens_before_.push_back(0);
   int line_number = 0;
@@ -148,16 +152,28 @@ void JsonlFile::build_index() {
       continue;
     }
     ++counts_.read;
-    const JsonlDocument document = decode_jsonl(line, name_, line_number, text_key_, vocabulary_);
-    if (document.tokens() == 0) {
-      ++counts_.empty;
+    std::optional<JsonlDocument> document;
+    try {
+      document = decode_jsonl(line, name_, line_number, text_key_, vocabulary_);
+    } catch (const base::Error& error) {
+      if (on_bad_line == config::OnBadLine::stop) throw;
+      if (++counts_.faulty == 1) counts_.first_fault = error.what();
       continue;
     }
-    line_starts_.push_back(start);
-    tokens_before_.push_back(tokens_before_.back() + document.tokens());
-    counts_.labelled += document.labelled_tokens();
-    counts_.targets += document.labelled_tokens() - (document.target(0) == no_label ? 0 : 1);
+    if (document->is_text()) require_byte_vocabulary(vocabulary_, fmt::format("{}:{}", name_, line_number));
+    add_document(*document, start);
   }
+}
+
+void JsonlFile::add_document(const JsonlDocument& document, std::uint64_t line_start) {
+  if (document.tokens() == 0) {
+    ++counts_.empty;
+    return;
+  }
+  line_starts_.push_back(line_start);
+  tokens_before_.push_back(tokens_before_.back() + document.tokens());
+  counts_.labelled += document.labelled_tokens();
+  counts_.targets += document.labelled_tokens() - (document.target(0) == no_label ? 0 : 1);
 }
 
 std::int64_t JsonlFile::tokens_before(std::int64_t document) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/settings.h"
 #include "data/document_file.h"
 
 namespace tessera::data {
@@ -29,6 +30,7 @@ class JsonlDocument {
   JsonlDocument(std::vector<std::int32_t> ids, std::vector<std::int32_t> labels)
       : ids_(std::move(ids)), labels_(std::move(labels)) {}
 
+  [[nodiscard]] bool is_text() const { return !text_.empty(); }
   [[nodiscard]] std::int64_t tokens() const;
   [[nodiscard]] std::int64_t id(std::int64_t i) const;
   [[nodiscard]] std::int64_t target(std::int64_t i) const {
@@ -50,7 +52,10 @@ class JsonlDocument {
 class JsonlFile final : public DocumentFile {
  public:
   // Maps the file and decodes every line once, so that all errors are found here; keeps two integers a document.
-  JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary);
+  // With `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were.
+  // Error(bad_input) whatever `on_bad_line` if there is text and the vocabulary has no room for bytes.
+  JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary,
+            config::OnBadLine on_bad_line = config::OnBadLine::stop);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int64_t documents() const override { return static_cast<std::int64_t>(line_starts_.size()); }
@@ -62,7 +67,8 @@ class JsonlFile final : public DocumentFile {
  private:
   using Decoded = std::shared_ptr<const JsonlDocument>;
   [[nodiscard]] Decoded decoded(std::int64_t document) const;
-  void build_index();
+  void build_index(config::OnBadLine on_bad_line);
+  void add_document(const JsonlDocument& document, std::uint64_t line_start);
 
   std::string name_;
   std::string text_key_;

@@ -153,7 +153,7 @@ TEST_CASE("bad input exits with 2 in one message and makes no output folder") {
        {Wrong{{"--train.micro_batch_siz", "2"}, "train.micro_batch_size"},
         Wrong{{"--train.optimizer.lr", "fast"}, "train.optimizer.lr"},
         Wrong{{"--data.train_path", files.folder() / "no_such_file"}, "no_such_file"},
-        Wrong{{"--data.train_path", files.folder() / "empty.jsonl"}, "data.train_path: 0 usable samples"},
+        Wrong{{"--data.train_path", files.folder() / "empty.jsonl"}, "empty.jsonl: 0 read"},
         Wrong{{"--data.train_path", files.folder() / "outside.jsonl"}, "31"},
         Wrong{{"--model.config_path", files.folder() / "train.jsonl"}, "train.jsonl"},
         Wrong{{"--model.num_experts_per_tok", "6"}, "num_experts_per_tok"},

@@ -80,6 +80,10 @@ View metric(const std::string& key, std::int64_t first = 1) {
           }};
 }
 
+View exit_code() {
+  return {false, [](const Run& run) { return std::to_string(run.exit_code); }};
+}
+
 // The loss in which a row must show at once: other rows show only after the first update.
 View loss_at_once() {
   return {false, [](const Run& run) { return part_from(run.metrics, "\"loss\"", ","); }};
@@ -128,6 +132,7 @@ class Bench {
                    .dump() +
                "\n";
     folder_.write("train.jsonl", lines);
+    folder_.write("faulty.jsonl", lines + "{\"text\": \"cut");
     folder_.write("other.txt", std::string(300, 'a') + std::string(200, 'b'));
     folder_.write("ids.jsonl", "{\"input_ids\": [1, 5, 2, 9, 3, 10, 4, 0, 7, 7, 2, 6, 1, 8, 3, 5, 2, 2, 9, 4]}\n");
     folder_.write("plan.json", "{\"extra_parallel_plan\": {\"ep\": {\"model.embed_tokens.weight\": \"Shard(0)\"}}}");
@@ -202,6 +207,7 @@ void add_data_cases(Cases& cases, const Bench& bench) {
   cases["data.eval_path"] = {metric("eval/perplexity"), {}, {}, {bench / "other.txt"}};
   cases["data.format"] = {start_line("data")};
   cases["data.text_keys"] = {loss_at_once()};
+  cases["data.on_bad_line"] = {exit_code(), {}, {"--data.train_path", bench / "faulty.jsonl"}};
   cases["data.max_seq_len"] = {metric("tokens"), {}, {}, {"13"}};
   cases["data.documents"] = {loss_at_once()};
 }
@@ -216,7 +222,7 @@ void add_train_cases(Cases& cases, const Bench& bench) {
   cases["train.threads"] = {start_line("device"), {}, {}, {"2"}};
   cases["train.precision"] = {start_line("precision")};
   const Words diverging{optimizer + "type", "sgd", optimizer + "lr", "1e30", optimizer + "max_grad_norm", "0"};
-  cases["train.on_nonfinite"] = {{false, [](const Run& run) { return std::to_string(run.exit_code); }}, {}, diverging};
+  cases["train.on_nonfinite"] = {exit_code(), {}, diverging};
   cases["train.gradient_checkpointing.enable"] = {section("program")};
   cases["train.gradient_checkpointing.scope"] = {
       section("program"), {}, {"--train.gradient_checkpointing.enable", "true"}};
@@ -299,7 +305,7 @@ void check_changes(Bench& bench, const Field& field, const Case& one) {
   const auto& before = bench.run(bench.options(both));
   const auto& after = bench.run(bench.options(joined(joined(both, {"--" + field.path}), example)));
   CAPTURE(before.err, after.err);
-  const bool may_stop = field.path == "train.on_nonfinite";
+  const bool may_stop = field.path == "train.on_nonfinite" || field.path == "data.on_bad_line";
   CHECK((before.exit_code == 0 || may_stop));
   CHECK(after.exit_code == 0);
   const auto seen_before = one.view.text(before);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "config/fields.h"
 #include "support/catch.h"
 #include "unit/config/read.h"
 
@@ -86,6 +88,40 @@ TEST_CASE("a list takes every word that follows, commas separate paths too") {
   CHECK(s.data.train_path == Texts{"a", "b", "c"});
 }
 
+TEST_CASE("[] is the empty list of every list setting, and overrides a file's") {
+  int lists = 0;
+  for (const Field& field : fields()) {
+    if (!is_list(field.form.kind)) continue;
+    CAPTURE(field.path);
+    ++lists;
+    for (const Texts& spelled : {Texts{"--" + field.path, "[]"}, Texts{"--" + field.path + "=[]"}}) {
+      Texts line{"--print-settings"};
+      line.insert(line.end(), spelled.begin(), spelled.end());
+      const std::string problems = problems_of_line(line);
+      if (field.path == "train.optimizer.betas") {  // always two
+        CHECK_THAT(problems, ContainsSubstring("betas has 0 values"));
+        continue;
+      }
+      REQUIRE(problems.empty());
+      Draft draft;
+      draft.settings = read_line(line).settings;
+      const std::optional<Value> value = field.get(draft);
+      REQUIRE(value);
+      CHECK(to_json(*value) == nlohmann::json::array());
+    }
+  }
+  CHECK(lists >= 8);
+  const TemporaryFile file(R"({"model": {"mlp_only_layers": [0, 2]}, "data": {"eval_path": ["a", "b"]}})");
+  const Settings s = read_line(with_file(file, {"--model.mlp_only_layers", "[]", "--data.eval_path", "[]"})).settings;
+  CHECK(s.model.overrides.at("mlp_only_layers") == "[]");
+  CHECK(s.data.eval_path.empty());
+  CHECK(read_training({"--data.eval_path", "[ab]", "x"}).data.eval_path == Texts{"[ab]", "x"});  // a pattern
+  CHECK_THAT(problems_of_line(training({"--model.mlp_only_layers"})),
+             ContainsSubstring("--model.mlp_only_layers has no value; give integer ..., or [] for the empty list"));
+  CHECK_THAT(problems_of_line(training({"--model.mlp_only_layers", "1", "[]"})),
+             ContainsSubstring("--model.mlp_only_layers[1] = [] is not an integer"));
+}
+
 TEST_CASE("unknown options are refused with the nearest name") {
   CHECK_THAT(problems_of_line(training({"--train.accelerator.expert_paralel", "2"})),
              ContainsSubstring("unknown option --train.accelerator.expert_paralel"));
@@ -148,6 +184,19 @@ TEST_CASE("a file that is absent, broken or HuggingFace's is one problem among t
   CHECK_THAT(text, ContainsSubstring(broken.path() + ":3"));
   CHECK_THAT(text, ContainsSubstring("/nowhere/settings.json"));
   CHECK_THAT(text, ContainsSubstring("unknown option --train.lr"));
+}
+
+TEST_CASE("what stands in a settings file that could not be read is not called missing") {
+  const TemporaryFile huggingface(R"({"model_type": "qwen3_moe"})");
+  CHECK(problems_of_line({huggingface.path()}) ==
+        "settings: " + huggingface.path() +
+            " is a HuggingFace config.json, not a settings file; use --model.config_path " + huggingface.path());
+  const TemporaryFile broken("{\"train\": {\n\"seed\": 1,\n}}");
+  for (const std::string& file : {broken.path(), std::string("/nowhere/settings.json")}) {
+    CHECK_THAT(problems_of_line({file}), !ContainsSubstring("is missing"));
+    CHECK_THAT(problems_of_line({file}), !ContainsSubstring("problems in settings"));
+  }
+  CHECK_THAT(problems_of_line({huggingface.path(), "--train.eval_steps", "5"}), ContainsSubstring("held-out data"));
 }
 
 TEST_CASE("all problems of a command line are told at once, as bad input") {

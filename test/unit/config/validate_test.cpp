@@ -56,7 +56,9 @@ TEST_CASE("settings that the chosen mode does not read are refused") {
   CHECK_THAT(problem({"--train.gradient_checkpointing.scope", "experts"}),
              ContainsSubstring("has no effect with enable = false"));
   CHECK_THAT(problem({"--data.format", "text", "--data.text_keys", "body"}),
-             ContainsSubstring("has no effect with data.format = text"));
+             ContainsSubstring("data.text_keys = body has no effect with data.format = text"));
+  CHECK_THAT(problem({"--data.format", "megatron", "--data.on_bad_line", "skip"}),
+             ContainsSubstring("data.on_bad_line = skip has no effect with data.format = megatron"));
   CHECK_THAT(problem({"--train.eval_steps", "5"}), ContainsSubstring("needs held-out data"));
 }
 

@@ -44,14 +44,50 @@ TEST_CASE("text files are documents that end") {
   CHECK(ids == std::vector<std::int64_t>{'x', 'y', 256, 'z', 256});
 }
 
-TEST_CASE("a corpus without a token is refused with what was read and dropped") {
+TEST_CASE("a corpus without a token is refused with the file, and what was read and dropped") {
   const test::TempFolder folder;
   const auto error = [&](const char* name, const std::string& content) {
-    return test::error_of([&] { data::Corpus corpus(test::corpus_options(folder.write(name, content))); });
+    const auto path = folder.write(name, content);
+    auto options = test::corpus_options(path);
+    options.on_bad_line = config::OnBadLine::skip;
+    auto text = test::error_of([&] { data::Corpus corpus(options); });
+    const std::string start = "data.train_path: 0 usable samples: " + path.string() + ": ";
+    CHECK(text.substr(0, start.size()) == start);
+    return text.substr(std::min(start.size(), text.size()));
   };
-  CHECK(error("a.txt", "") == "data.train_path: 0 usable samples: 1 read, 1 dropped because they are empty");
-  CHECK(error("b.jsonl", "") == "data.train_path: 0 usable samples: 0 read");
-  CHECK(error("c.jsonl", "\n \n\n") == "data.train_path: 0 usable samples: 0 read, 3 blank lines");
+  CHECK(error("a.txt", "") == "1 read, 1 dropped because they are empty");
+  CHECK(error("b.jsonl", "") == "0 read");
+  CHECK(error("c.jsonl", "\n \n\n") == "0 read, 3 blank lines");
   CHECK(error("d.jsonl", "{\"text\": \"\"}\n\n{\"input_ids\": []}\n") ==
-        "data.train_path: 0 usable samples: 2 read, 2 dropped because they are empty, 1 blank lines");
+        "2 read, 2 dropped because they are empty, 1 blank lines");
+  CHECK_THAT(
+      error("e.jsonl", "\nnull\n{\"text\": \"\"}\n[]\n"),
+      ContainsSubstring("3 read, 1 dropped because they are empty, 2 dropped because they are faulty (the first: ") &&
+          ContainsSubstring("e.jsonl:2: the line is of type null, not a JSON object), 1 blank lines"));
+}
+
+TEST_CASE("of many files without a token the first are named, and the others counted") {
+  const test::TempFolder folder;
+  for (const char* name : {"1", "2", "3", "4", "5"}) folder.write(name, "");
+  folder.write("6.jsonl", "{\"input_ids\": []}\n{\"text\": \"\"}\n\n");
+  const auto one = [&](const char* name) {
+    return (folder / name).string() + ": 1 read, 1 dropped because they are empty; ";
+  };
+  CHECK(test::error_of([&] { data::Corpus corpus(test::corpus_options(folder.path())); }) ==
+        "data.train_path: 0 usable samples: " + one("1") + one("2") + one("3") +
+            "and 3 more files; together 7 read, 7 dropped because they are empty, 1 blank lines");
+}
+
+TEST_CASE("faulty lines of all files are counted where they are left out") {
+  const test::TempFolder folder;
+  folder.write("1.jsonl", test::jsonl(test::numbered({3})) + "null\n");
+  folder.write("2.jsonl", "{\n}\n" + test::jsonl(test::numbered({2}, 3)));
+  auto options = test::corpus_options(folder.path());
+  options.on_bad_line = config::OnBadLine::skip;
+  const data::Corpus corpus(options);
+  CHECK(corpus.tokens() == 5);
+  CHECK(corpus.counts().faulty == 3);
+  CHECK(corpus.counts().read == 5);
+  CHECK_THAT(corpus.counts().first_fault, ContainsSubstring("1.jsonl:2: "));
+  CHECK_THAT(data::describe(corpus.counts()), ContainsSubstring("5 read, 3 dropped because they are faulty"));
 }

@@ -107,6 +107,34 @@ TEST_CASE("ids outside the vocabulary are named with position, id and limit") {
   CHECK_THAT(error_in("{\"text\": \"a\"}", "text", 256), ContainsSubstring("d.jsonl:1: text is read as bytes"));
 }
 
+TEST_CASE("faulty lines are left out, counted and reported where that is asked for") {
+  const test::TempFolder folder;
+  const std::string good = "{\"text\": \"ab\"}\n";
+  const auto path =
+      folder.write("d.jsonl", good + "{\"text\": \"x\xFFy\"}\n\n{\"text\": \"\"}\nnull\n{\"input_ids\": [300]}\n" +
+                                  "{\"body\": \"a\"}\n{\"input_ids\": [7, 8], \"labels\": [7]}\n" +
+                                  "{\"input_ids\": [7, 8]}\n{\"text\": \"cut");
+  const data::JsonlFile file(path, "text", 300, config::OnBadLine::skip);
+  REQUIRE(file.documents() == 2);
+  CHECK(test::ids_of(file, 0) == Ids{'a', 'b', 256});
+  CHECK(test::ids_of(file, 1) == Ids{7, 8});
+  const auto counts = file.counts();
+  CHECK(counts.read == 9);
+  CHECK(counts.faulty == 6);
+  CHECK(counts.empty == 1);
+  CHECK(counts.blank == 1);
+  CHECK(counts.labelled == 5);
+  CHECK_THAT(counts.first_fault, ContainsSubstring("d.jsonl:2: ") && ContainsSubstring("UTF-8"));
+  CHECK_THAT(test::error_of([&] { data::JsonlFile stops(path, "text", 300); }), ContainsSubstring("d.jsonl:2: "));
+}
+
+TEST_CASE("a vocabulary without room for bytes is no fault of a line") {
+  const test::TempFolder folder;
+  const auto path = folder.write("d.jsonl", "null\n{\"text\": \"a\"}\n");
+  CHECK_THAT(test::error_of([&] { data::JsonlFile file(path, "text", 256, config::OnBadLine::skip); }),
+             ContainsSubstring("d.jsonl:2: text is read as bytes"));
+}
+
 TEST_CASE("ids of the wrong type or number are refused") {
   CHECK_THAT(error_in("{\"input_ids\": [1.5]}"), ContainsSubstring("input_ids[0] is of type fraction, not integer"));
   CHECK_THAT(error_in("{\"input_ids\": [\"1\"]}"), ContainsSubstring("is of type string, not integer"));

@@ -8,22 +8,12 @@
 
 #include "model/initial_values.h"
 #include "support/composed_model.h"
+#include "support/example_config.h"
 
 namespace tessera::test {
 
 inline architecture::ModelConfig small_config() {
-  architecture::ModelConfig c;
-  c.vocab_size = 31;
-  c.hidden_size = 15;
-  c.intermediate_size = 17;
-  c.num_hidden_layers = 3;
-  c.num_attention_heads = 6;
-  c.num_key_value_heads = 3;
-  c.head_dim = 4;
-  c.moe_intermediate_size = 11;
-  c.num_experts = 7;
-  c.num_experts_per_tok = 3;
-  c.mlp_only_layers = {1};
+  architecture::ModelConfig c = example_config(1);
   c.router_aux_loss_coef = 0.1;
   c.initializer_range = 0.3;
   return c;
