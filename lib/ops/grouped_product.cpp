@@ -1,12 +1,9 @@
 #include "ops/grouped_product.h"
 
 #include <ATen/ops/_grouped_mm.h>
-#include <ATen/ops/empty.h>
 
 #include "ops/grouped_rows.h"
 #include "ops/product.h"
-#include "ops/weight_access.h"
-#include "ops/wide_type.h"
 
 namespace tessera::ops {
 
@@ -76,49 +73,6 @@ void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d,
   for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
     add_outer_product(gradient.select(0, group), d.narrow(0, first, count), rows.narrow(0, first, count));
   });
-}
-
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
-
-struct GroupedLinear : Function<GroupedLinear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
-                            [[maybe_unused]] const at::Tensor& weight_anchor, const at::Tensor& counts,
-                            const device::Weight* weight, GroupedPath path) {
-    context->save_for_backward({rows, counts});
-    context->saved_data["weight"] = as_saved(weight);
-    context->saved_data["path"] = static_cast<std::int64_t>(path);
-    auto result = at::empty({rows.size(0), weight->value().size(1)}, rows.options().requires_grad(false));
-    grouped_product_into(result, rows, counts, bound_value(*weight), path);
-    return result;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto &rows = saved[0], &counts = saved[1];
-    const auto* weight = saved_weight(context->saved_data["weight"]);
-    const auto path = static_cast<GroupedPath>(context->saved_data["path"].toInt());
-    add_grouped_outer_products(bound_gradient(*weight), gradients[0], rows, counts);
-    at::Tensor d_rows;
-    if (context->needs_input_grad(0)) {
-      d_rows = at::empty(rows.sizes(), rows.options().dtype(wide_type(rows.scalar_type())).requires_grad(false));
-      grouped_multiply_back_out(d_rows, gradients[0], counts, bound_value(*weight), Into::overwrite, path);
-      d_rows = d_rows.to(rows.scalar_type());
-    }
-    return {d_rows, {}, {}, {}, {}};
-  }
-};
-
-}  // namespace
-
-at::Tensor grouped_linear(const at::Tensor& rows, const at::Tensor& counts, device::Weight& weight, GroupedPath path) {
-  base::expect(
-      weight.value().dim() == 3 && rows.dim() == 2 && rows.size(1) == weight.value().size(2) && counts.is_cpu() &&
-          counts.numel() == weight.value().size(0) && counts.sum().item<std::int64_t>() == rows.size(0),
-      "grouped_linear: rows [n, inner], counts [groups] with sum n and weight [groups, outer, inner] do not fit");
-  return GroupedLinear::apply(rows, weight.anchor(), counts, &weight, path);
 }
 
 }  // namespace tessera::ops

@@ -1,12 +1,11 @@
-// One product per group of rows (one group per expert), in two ways that are tested against each other.
+// The two ways of one product per group of rows (one group per expert), which are tested against each other. The
+// products themselves are in grouped_rows.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string_view>
-
-#include "device/weight.h"
 
 namespace tessera::ops {
 
@@ -29,11 +28,5 @@ struct GroupedShape {
 
 // The faster of the allowed paths.
 [[nodiscard]] GroupedPath choose_grouped_path(at::ScalarType type, at::DeviceType device, const GroupedShape& shape);
-
-// rows [n, inner] sorted by group, counts [groups] int64 on the CPU with sum n (zeros allowed), weight [groups, outer,
-// inner]
-// -> [n, outer]; differentiable as ops::linear is: the weight's gradient is added to its buffer group by group.
-[[nodiscard]] at::Tensor grouped_linear(const at::Tensor& rows, const at::Tensor& counts, device::Weight& weight,
-                                        GroupedPath path);
 
 }  // namespace tessera::ops

@@ -48,33 +48,17 @@ struct TakeRows : Function<TakeRows> {
     return at::index_select(rows, 0, index);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {sum_rows(gradients[0], context->get_saved_variables()[0], context->saved_data["rows"].toInt()), {}};
-  }
-};
-
-at::Tensor sum_of_rows(const at::Tensor& rows, const at::Tensor& index, std::int64_t n) {
-  auto sum = at::zeros({n, rows.size(1)}, rows.options().dtype(wide_type(rows.scalar_type())).requires_grad(false));
-  add_rows(sum, index, rows);
-  return sum.to(rows.scalar_type());
-}
-
-struct SumRows : Function<SumRows> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& index, std::int64_t n) {
-    context->save_for_backward({index});
-    return sum_of_rows(rows, index, n);
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {at::index_select(gradients[0], 0, context->get_saved_variables()[0]), {}, {}};
+    const auto& gradient = gradients[0];
+    auto sum = at::zeros({context->saved_data["rows"].toInt(), gradient.size(1)},
+                         gradient.options().dtype(wide_type(gradient.scalar_type())));
+    add_rows(sum, context->get_saved_variables()[0], gradient);
+    return {sum.to(gradient.scalar_type()), {}};
   }
 };
 
 }  // namespace
 
 at::Tensor take_rows(const at::Tensor& rows, const at::Tensor& index) { return TakeRows::apply(rows, index); }
-
-at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& index, std::int64_t n) {
-  return SumRows::apply(rows, index, n);
-}
 
 void add_rows(const at::Tensor& sum, const at::Tensor& index, const at::Tensor& rows) {
   base::expect(sum.dim() == 2 && rows.dim() == 2 && sum.size(1) == rows.size(1) && index.numel() == rows.size(0),
