@@ -149,17 +149,16 @@ TEST_CASE("bad input exits with 2 in one message and makes no output folder") {
   files.folder().write("empty.jsonl", "");
   files.folder().write("outside.jsonl", R"({"input_ids": [1, 2, 31, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]})");
   const std::string hugging_face = files.folder() / "config.json";
-  for (const auto& wrong :
-       {Wrong{{"--train.micro_batch_siz", "2"}, "train.micro_batch_size"},
-        Wrong{{"--train.optimizer.lr", "fast"}, "train.optimizer.lr"},
-        Wrong{{"--data.train_path", files.folder() / "no_such_file"}, "no_such_file"},
-        Wrong{{"--data.train_path", files.folder() / "empty.jsonl"}, "empty.jsonl: 0 read"},
-        Wrong{{"--data.train_path", files.folder() / "outside.jsonl"}, "31"},
-        Wrong{{"--model.config_path", files.folder() / "train.jsonl"}, "train.jsonl"},
-        Wrong{{"--model.num_experts_per_tok", "6"}, "num_experts_per_tok"},
-        Wrong{{"--model.model_path", files.folder() / "no_checkpoint"}, "no_checkpoint"},
-        Wrong{{"--data.max_seq_len", "5000"}, "data.max_seq_len"},
-        Wrong{{"--train.accelerator.tp_size", "2"}, "train.accelerator.tp_size"}}) {
+  for (const auto& wrong : {Wrong{{"--train.micro_batch_siz", "2"}, "train.micro_batch_size"},
+                            Wrong{{"--train.optimizer.lr", "fast"}, "train.optimizer.lr"},
+                            Wrong{{"--data.train_path", files.folder() / "no_such_file"}, "no_such_file"},
+                            Wrong{{"--data.train_path", files.folder() / "empty.jsonl"}, "empty.jsonl: 0 read"},
+                            Wrong{{"--data.train_path", files.folder() / "outside.jsonl"}, "31"},
+                            Wrong{{"--model.config_path", files.folder() / "train.jsonl"}, "train.jsonl"},
+                            Wrong{{"--model.num_experts_per_tok", "6"}, "num_experts_per_tok"},
+                            Wrong{{"--model.model_path", files.folder() / "no_checkpoint"}, "no_checkpoint"},
+                            Wrong{{"--data.max_seq_len", "5000"}, "data.max_seq_len"},
+                            Wrong{{"--train.accelerator.tp_size", "2"}, "train.accelerator.tp_size"}}) {
     INFO(wrong.words.front() << " " << wrong.words.back());
     const auto finished = run_command(command_line(files, wrong.words));
     INFO(finished.err);
