@@ -135,13 +135,6 @@ inline Field not_yet(Field field, std::string part, std::function<bool(const Val
   return field;
 }
 
-// The same for a row that --dry-run already plans with.
-inline Field not_yet_in_training(Field field, std::string part, std::function<bool(const Value&)> usable) {
-  field = not_yet(std::move(field), std::move(part), std::move(usable));
-  field.unbuilt = Unbuilt::in_training;
-  return field;
-}
-
 // Options without which the example means nothing.
 inline Field with(Field field, std::vector<std::string> options) {
   field.beside = std::move(options);

@@ -63,10 +63,6 @@ std::string Field::range_text() const {
   return range.str();
 }
 
-std::string Field::not_yet_text() const {
-  return unbuilt == Unbuilt::in_training ? not_yet + "; --dry-run plans it" : not_yet;
-}
-
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = all_rows();
   return table;

@@ -29,9 +29,6 @@ enum class Role {
   spelling,    // VeOmni's spelling of another setting; never in the dump
 };
 
-// What cannot be done yet with a row whose part is not built: anything, or only training (--dry-run plans it).
-enum class Unbuilt { everywhere, in_training };
-
 struct Field {
   std::string path;     // "train.optimizer.lr"
   std::string group{};  // heading in --help
@@ -43,9 +40,8 @@ struct Field {
   // A legal value other than the default, as words of a command line, and options that it needs beside it.
   std::vector<std::string> example{};
   std::vector<std::string> beside{};
-  // The part that is not built yet; empty: built. Values for which `usable` holds need nothing of it.
+  // The part that is not built yet ("checkpoints"); empty: built. Values for which `usable` holds need nothing of it.
   std::string not_yet{};
-  Unbuilt unbuilt = Unbuilt::everywhere;
   std::function<bool(const Value&)> usable{};
 
   // The value in a draft; nothing for a config_key or spelling that was not given.
@@ -58,8 +54,6 @@ struct Field {
   [[nodiscard]] std::string type_name() const;
   // The range for --help: without the bound of counts, which no one meets.
   [[nodiscard]] std::string range_text() const;
-  // "checkpoints", "training with several ranks; --dry-run plans it"; empty: built.
-  [[nodiscard]] std::string not_yet_text() const;
 };
 
 // All rows, sections together, in the order of --help and of the dump.

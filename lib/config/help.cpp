@@ -35,7 +35,7 @@ std::string facts(const Field& field) {
   else
     text = "default " + to_text(field.default_value().value_or(Value{}));
   if (const std::string range = field.range_text(); !range.empty()) text += ", " + range;
-  if (!field.not_yet.empty()) text += "; not yet: " + field.not_yet_text();
+  if (!field.not_yet.empty()) text += "; not yet: " + field.not_yet;
   return text;
 }
 

@@ -29,7 +29,7 @@ std::string row_of(const Field& field) {
   if (const std::string range = field.range_text(); !range.empty()) type += ", " + range;
   std::string help = field.help;
   if (field.role == Role::spelling) help += " (Another spelling.)";
-  if (!field.not_yet.empty()) help += fmt::format(" (Not yet: {}.)", field.not_yet_text());
+  if (!field.not_yet.empty()) help += fmt::format(" (Not yet: {}.)", field.not_yet);
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.path, cell(type), default_cell(field), cell(help),
                      cell(field.observe));
 }

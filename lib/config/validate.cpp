@@ -9,17 +9,17 @@ namespace {
 
 using base::Problems;
 
-Verdict check_not_yet(const Settings& settings, Action action, Problems& problems) {
+Verdict check_not_yet(const Settings& settings, Problems& problems) {
   Verdict verdict = Verdict::complete;
   Draft draft;
   draft.settings = settings;
   for (const Field& field : fields()) {
-    if (field.not_yet.empty() || (field.unbuilt == Unbuilt::in_training && action != Action::train)) continue;
+    if (field.not_yet.empty()) continue;
     const std::optional<Value> value = field.get(draft);
     if (!value || value == field.default_value() || (field.usable && field.usable(*value))) continue;
-    problems.add("{} = {} needs a part that is not yet built: {}; {}", field.path, to_text(*value), field.not_yet,
-                 field.unbuilt == Unbuilt::in_training ? "--dry-run plans it" : "leave it out");
-    if (field.path.ends_with("_size") || field.path.ends_with("_sizes")) verdict = Verdict::ranks_not_built;
+    problems.add("{} = {} needs a part that is not yet built: {}; leave it out", field.path, to_text(*value),
+                 field.not_yet);
+    if (field.path.ends_with("_size")) verdict = Verdict::ranks_not_built;
   }
   return verdict;
 }
@@ -131,7 +131,7 @@ Verdict validate(const Settings& settings, Action action, Content content, base:
   check_optimizer(settings.train.optimizer, problems);
   check_accelerator(settings.train.accelerator, problems);
   check_train(settings.train, problems);
-  return check_not_yet(settings, action, problems);
+  return check_not_yet(settings, problems);
 }
 
 }  // namespace tessera::config

@@ -133,7 +133,8 @@ std::string ranks_text(const LayoutSizes& sizes, std::int64_t ranks) {
   if (sizes.pp > 1) of.emplace_back("stage");
   if (sizes.dp_replicate > 1) of.emplace_back("replica");
   if (sizes.tp > 1) of.emplace_back("tensor-parallel lane");
-  return fmt::format("{} data-parallel ranks{}{}", ranks, of.empty() ? "" : " of one ", fmt::join(of, " and "));
+  return fmt::format("{} data-parallel {}{}{}", ranks, ranks == 1 ? "rank" : "ranks", of.empty() ? "" : " of one ",
+                     fmt::join(of, " and "));
 }
 
 void check_divides(const LayoutSizes& sizes, base::Problems& problems) {

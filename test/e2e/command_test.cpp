@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "support/catch.h"
-#include "support/command.h"
+#include "support/ranked_command.h"
 #include "support/small_run.h"
 
 namespace tessera::test {
@@ -25,13 +25,6 @@ Words command_line(const SmallRun& files, const Words& more = {}, Words before =
   before.insert(before.end(), words.begin(), words.end());
   return before;
 }
-
-// mpirun as root and with more ranks than cores.
-const std::map<std::string, std::string> mpi{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                             {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                             {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                             {"OMPI_MCA_hwloc_base_binding_policy", "none"}};
-Words mpirun(int ranks) { return {MPIRUN, "-n", std::to_string(ranks)}; }
 
 std::int64_t lines_in(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return 0;
@@ -64,7 +57,7 @@ TEST_CASE("mpirun -n 1 is the same run as a plain start, bit for bit") {
   REQUIRE(plain.code == 0);
   const auto expected = read_metrics(files.output() / "metrics.jsonl");
   CHECK(column(expected, "loss").size() == 5);
-  const auto one = run_command(command_line(files, {}, mpirun(1)), mpi);
+  const auto one = run_command(command_line(files, {}, mpirun(1)), mpi_environment());
   INFO(one.err);
   REQUIRE(one.code == 0);
   const auto metrics = read_metrics(files.output() / "metrics.jsonl");
@@ -75,35 +68,36 @@ TEST_CASE("under mpirun -n 1 a run that fails says why, once, with its own exit 
   const SmallRun files;
   const auto empty = files.folder() / "empty.jsonl";
   base::write_file_atomically(empty, "");
-  const auto no_data = run_command(command_line(files, {"--data.eval_path", empty}, mpirun(1)), mpi);
+  const auto no_data = run_command(command_line(files, {"--data.eval_path", empty}, mpirun(1)), mpi_environment());
   INFO(no_data.err);
   CHECK(no_data.code == 2);
   CHECK(count_of("0 usable samples", no_data.err) == 1);
   CHECK_FALSE(std::filesystem::exists(files.output()));
   const auto blown_up = run_command(
-      command_line(files, {"--train.optimizer.lr", "1e30", "--train.optimizer.max_grad_norm", "0"}, mpirun(1)), mpi);
+      command_line(files, {"--train.optimizer.lr", "1e30", "--train.optimizer.max_grad_norm", "0"}, mpirun(1)),
+      mpi_environment());
   INFO(blown_up.err);
   CHECK(blown_up.code == 3);
   CHECK(count_of("is not finite", blown_up.err) == 1);
 }
 
-TEST_CASE("more ranks than one are refused as not yet, once, and nothing is written") {
-  struct Start {
-    Words before;
-    std::map<std::string, std::string> environment;
-    std::string announced;
-  };
-  for (const auto& start : {Start{mpirun(2), mpi, "2 ranks were started (OMPI_COMM_WORLD_SIZE=2)"},
-                            Start{{}, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}}, "SLURM_NTASKS=4"},
-                            Start{{}, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}, "4 ranks were started"},
-                            Start{{}, {{"PMI_SIZE", "4"}}, "PMI_SIZE=4"}}) {
-    INFO(start.announced);
-    const SmallRun files;
-    const auto finished = run_command(command_line(files, {}, start.before), start.environment);
+TEST_CASE("ranks that MPI does not see are refused with the lines that start them, and nothing is written") {
+  using Environment = std::map<std::string, std::string>;
+  const SmallRun files;
+  for (const auto& [environment, announced] :
+       {std::pair{Environment{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}}, "SLURM_NTASKS=4"},
+        {Environment{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}, "SLURM_NTASKS=4"},
+        {Environment{{"PMI_SIZE", "4"}}, "PMI_SIZE=4"},
+        {Environment{{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}, {"SLURM_NTASKS", "4"}}, "PMI_SIZE=4"},
+        {Environment{{"MV2_COMM_WORLD_SIZE", "4"}, {"MV2_COMM_WORLD_RANK", "1"}}, "MV2_COMM_WORLD_SIZE=4"}}) {
+    INFO(announced);
+    const auto finished = run_command(command_line(files), environment);
     INFO(finished.err);
     CHECK(finished.code == 2);
-    CHECK(count_of("not built yet", finished.err + finished.out) == 1);
-    CHECK_THAT(finished.err, ContainsSubstring(start.announced));
+    CHECK(count_of("] error ", finished.err) == 1);
+    CHECK_THAT(finished.err, ContainsSubstring(std::string("4 ranks were announced (") + announced +
+                                               "), but MPI sees 1: each would take itself for the only one"));
+    CHECK_THAT(finished.err, ContainsSubstring("mpirun -n 4") && ContainsSubstring("srun --mpi=pmix -n 4"));
     CHECK_FALSE(std::filesystem::exists(files.output()));
   }
 }
@@ -118,7 +112,7 @@ TEST_CASE("--help and --dry-run work whatever the environment announces, and pri
   INFO(announced.err);
   CHECK(announced.code == 0);
   CHECK_THAT(announced.out, ContainsSubstring("# groups (4 ranks)"));
-  const auto two = run_command(command_line(files, {"--dry-run"}, mpirun(2)), mpi);
+  const auto two = run_command(command_line(files, {"--dry-run"}, mpirun(2)), mpi_environment());
   INFO(two.err);
   CHECK(two.code == 0);
   CHECK(count_of("# groups (2 ranks)", two.out) == 1);

@@ -46,6 +46,12 @@ Command::~Command() {
 
 void Command::signal(int number) const { ::kill(pid_, number); }
 
+bool Command::is_running() const {
+  siginfo_t ended{};
+  return pid_ >= 0 && ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0;
+}
+
 Finished Command::wait() {
   int status = 0;
   if (::waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("cannot wait for a program");

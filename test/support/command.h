@@ -26,7 +26,10 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  [[nodiscard]] pid_t process() const { return pid_; }
   void signal(int number) const;
+  // False once it has ended, or been waited for.
+  [[nodiscard]] bool is_running() const;
   // Waits for the end. Called once.
   Finished wait();
 

@@ -77,7 +77,7 @@ TEST_CASE("a group that does not divide its ranks is refused with the sizes that
       resolve(with_extra({"ep"}, {8}), 4).problems ==
       Texts{"train.accelerator.extra_parallel_sizes[0] = 8 (ep) does not divide 4 data-parallel ranks; use 1, 2 or 4"});
   CHECK(resolve(with_extra({"ep"}, {2}), 1).problems ==
-        Texts{"train.accelerator.extra_parallel_sizes[0] = 2 (ep) does not divide 1 data-parallel ranks; use 1"});
+        Texts{"train.accelerator.extra_parallel_sizes[0] = 2 (ep) does not divide 1 data-parallel rank; use 1"});
 }
 
 TEST_CASE("a group of no or fewer ranks is refused with the sizes that fit") {
