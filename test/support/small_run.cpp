@@ -70,12 +70,6 @@ MetricsLine line_of(const nlohmann::json& object) {
   return line;
 }
 
-train::Blueprint blueprint_of(const config::Settings& settings) {
-  base::set_log(base::LogLevel::error, true);
-  at::set_num_threads(static_cast<int>(settings.train.threads));
-  return train::make_blueprint(settings, 1);
-}
-
 }  // namespace
 
 std::vector<std::vector<std::int64_t>> small_documents(std::int64_t count, std::int64_t seed) {
@@ -153,18 +147,18 @@ std::vector<double> column(const std::vector<MetricsLine>& lines, const std::str
   return values;
 }
 
-Trained run_training(const config::Settings& settings) {
-  Start start(settings);
+Trained run_training(const config::Settings& settings, const std::shared_ptr<comm::Communicator>& world) {
+  Start start(settings, world);
   auto& assembly = start.assembly();
-  const auto training = train::make_dataset(assembly.blueprint(), train::Split::training);
+  const auto& training = start.training();
   const auto evaluation = train::make_dataset(assembly.blueprint(), train::Split::evaluation);
   const std::filesystem::path output = settings.train.checkpoint.output_dir;
   std::filesystem::create_directories(output);
   const train::StopSignals signals;
   train::MetricsFile metrics(output / "metrics.jsonl", train::ExistingMetrics::replace);
-  const auto steps = train::total_steps(*training, settings.train, assembly.blueprint().global_batch);
+  const auto steps = train::total_steps(training, settings.train, assembly.blueprint().global_batch);
   train::Report report(steps, 1, train::Audience::file);
-  train::Trainer trainer(assembly, *training, evaluation.get(), signals, &metrics, report);
+  train::Trainer trainer(assembly, training, evaluation.get(), signals, &metrics, report);
   Trained trained;
   trained.ending = trainer.train();
   metrics.close();
@@ -175,16 +169,26 @@ Trained run_training(const config::Settings& settings) {
   return trained;
 }
 
-Start::Start(const config::Settings& settings)
-    : assembly_(blueprint_of(settings), comm::solo_communicator()),
+train::Blueprint blueprint_of(const config::Settings& settings, std::int64_t ranks) {
+  base::set_log(base::LogLevel::error, true);
+  at::set_num_threads(static_cast<int>(settings.train.threads));
+  return train::make_blueprint(settings, ranks);
+}
+
+Start::Start(const config::Settings& settings, const std::shared_ptr<comm::Communicator>& world)
+    : Start(blueprint_of(settings, world->size()), world) {}
+
+Start::Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world)
+    : assembly_(std::move(blueprint), world),
       training_(train::make_dataset(assembly_.blueprint(), train::Split::training)) {}
 
 std::vector<Start::Step> Start::steps(std::int64_t count) const {
   const auto& blueprint = assembly_.blueprint();
   data::LoaderOptions options;
   options.global_batch = blueprint.global_batch;
-  options.shares = [&](std::int64_t windows) {
-    return layout::sequences_of_rank(windows, blueprint.settings.train.micro_batch_size, 1, 0);
+  const auto rank = blueprint.layout.position(assembly_.rank(), "data");
+  options.shares = [&, rank](std::int64_t windows) {
+    return layout::sequences_of_rank(windows, blueprint.settings.train.micro_batch_size, blueprint.data_ranks(), rank);
   };
   data::Loader loader(*training_, options);
   std::vector<Step> steps;
@@ -205,11 +209,14 @@ executor::StepInputs inputs_of(const std::vector<std::vector<data::Window>>& mic
 }
 
 Gradients gradients(train::Assembly& assembly, const Start::Step& step) {
-  auto program = assembly.program(program::StepKind::train, step.windows);
+  return gradients(assembly, assembly.program(program::StepKind::train, step.windows), step.inputs);
+}
+
+Gradients gradients(train::Assembly& assembly, program::Program program, const executor::StepInputs& inputs) {
   REQUIRE(program.instructions.back().op == program::Op::update);
   program.instructions.pop_back();
   Gradients gradients;
-  gradients.result = assembly.executor().run(program, step.inputs);
+  gradients.result = assembly.executor().run(program, inputs);
   for (const auto& p : assembly.store().parameters()) gradients.of[p.placement.parameter.fqn] = p.gradient.clone();
   assembly.store().zero_gradients();
   return gradients;

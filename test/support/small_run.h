@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/window.h"
 #include "executor/step_result.h"
@@ -57,7 +58,7 @@ struct MetricsLine {
 
 struct Trained {
   std::vector<MetricsLine> metrics;
-  TensorsByName masters;
+  TensorsByName masters;  // of this rank
   TensorsByName moments;  // "<parameter>/<state>"
   train::Ending ending;
 
@@ -65,15 +66,22 @@ struct Trained {
 };
 
 // Trains as train::run does, without its pages. Errors pass through.
-[[nodiscard]] Trained run_training(const config::Settings& settings);
+[[nodiscard]] Trained run_training(const config::Settings& settings,
+                                   const std::shared_ptr<comm::Communicator>& world = comm::solo_communicator());
 
-// Everything of a run before its first step, on one rank.
+// The blueprint of a quiet run.
+[[nodiscard]] train::Blueprint blueprint_of(const config::Settings& settings, std::int64_t ranks);
+
+// Everything of a run before its first step, on this rank of `world`: alone unless it is given.
 class Start {
  public:
-  explicit Start(const config::Settings& settings);
+  explicit Start(const config::Settings& settings,
+                 const std::shared_ptr<comm::Communicator>& world = comm::solo_communicator());
+  Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world);
 
   [[nodiscard]] train::Assembly& assembly() { return assembly_; }
-  // The micro-batches of the first `steps` steps, and the sequences of each.
+  [[nodiscard]] const data::Dataset& training() const { return *training_; }
+  // This rank's micro-batches of the first `steps` steps, and the sequences of each step.
   struct Step {
     executor::StepInputs inputs;
     std::int64_t windows = 0;
@@ -95,6 +103,9 @@ struct Gradients {
 
 // Runs the program of a training step without its Update and takes the shard gradients away.
 [[nodiscard]] Gradients gradients(train::Assembly& assembly, const Start::Step& step);
+// The same with a program that is given: a whole step of `assembly`.
+[[nodiscard]] Gradients gradients(train::Assembly& assembly, program::Program program,
+                                  const executor::StepInputs& inputs);
 // Of the first step that `settings` would train.
 [[nodiscard]] Gradients first_gradients(const config::Settings& settings);
 

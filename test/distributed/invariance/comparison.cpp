@@ -1,0 +1,119 @@
+#include "comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "support/catch.h"
+
+namespace tessera::test {
+namespace {
+
+double relative(double value, double expected) {
+  if (value == expected) return 0;
+  const auto deviation = std::abs(value - expected) / std::abs(expected);
+  return std::isnan(deviation) ? std::numeric_limits<double>::infinity() : deviation;
+}
+
+void update(train::Assembly& assembly, const executor::StepResult& result) {
+  assembly.optimizer().step(assembly.blueprint().settings.train.optimizer.lr, result.clip_factor);
+}
+
+at::Tensor part_of(const at::Tensor& whole, const layout::Box& box) {
+  auto part = whole;
+  for (std::size_t d = 0; d < box.dims.size(); ++d)
+    part = part.narrow(static_cast<std::int64_t>(d), box.dims[d].begin, box.dims[d].size());
+  return part;
+}
+
+void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, const TensorsByName& whole,
+                       std::size_t step, Deviations& deviations) {
+  for (const auto& p : assembly.store().parameters()) {
+    const auto& fqn = p.placement.parameter.fqn;
+    const auto& expected = whole.at(fqn);
+    if (shards.at(fqn).numel() == 0) continue;
+    const auto scale = expected.abs().max().item<double>();
+    const auto difference = shards.at(fqn).sub(part_of(expected, p.box)).abs().max().item<double>();
+    const auto deviation = relative(scale + difference, scale);
+    if (deviation <= deviations.gradients) continue;
+    deviations.gradients = deviation;
+    deviations.largest_gradient = fqn + " in step " + std::to_string(step + 1);
+  }
+}
+
+void compare_results(const executor::StepResult& result, const executor::StepResult& expected, Deviations& deviations) {
+  for (const auto& [value, other] :
+       {std::pair{result.cross_entropy, expected.cross_entropy}, std::pair{result.balance_loss, expected.balance_loss},
+        std::pair{result.z_loss, expected.z_loss}})
+    deviations.losses = std::max(deviations.losses, relative(value, other));
+  deviations.norms = std::max(deviations.norms, relative(result.grad_norm, expected.grad_norm));
+  double squares = 0;
+  for (const auto& [group, norm] : result.group_norms) squares += norm * norm;
+  deviations.norms = std::max(deviations.norms, relative(std::sqrt(squares), expected.grad_norm));
+  deviations.same_load = deviations.same_load && result.expert_load == expected.expert_load;
+}
+
+Bytes sent_so_far(train::Assembly& assembly) {
+  Bytes bytes;
+  for (const auto& [group, traffic] : assembly.mesh().traffic())
+    if (group != "world") bytes[group] = traffic.bytes_sent;
+  return bytes;
+}
+
+// Summed over the ranks; groups without bytes are left out.
+Bytes over_all_ranks(const Bytes& bytes, const layout::Layout& layout, comm::Communicator& world) {
+  Bytes sums;
+  for (const auto& group : layout.group_names()) {
+    const auto found = bytes.find(group);
+    std::int64_t sum = found == bytes.end() ? 0 : found->second;
+    world.all_reduce(&sum, 1, comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
+    if (sum > 0) sums[group] = sum;
+  }
+  return sums;
+}
+
+}  // namespace
+
+double Deviations::largest() const {
+  return same_load ? std::max({losses, norms, gradients}) : std::numeric_limits<double>::infinity();
+}
+
+Reference train_alone(const config::Settings& settings, std::int64_t steps) {
+  Start start(settings);
+  Reference reference;
+  for (const auto& step : start.steps(steps)) {
+    auto [result, gradients] = test::gradients(start.assembly(), step);
+    update(start.assembly(), result);
+    reference.results.push_back(std::move(result));
+    reference.gradients.push_back(std::move(gradients));
+  }
+  return reference;
+}
+
+Deviations compare(const config::Settings& settings, const std::shared_ptr<comm::Communicator>& world,
+                   const Reference& reference, const Sabotage& sabotage) {
+  auto blueprint = blueprint_of(settings, world->size());
+  if (sabotage.blueprint) sabotage.blueprint(blueprint);
+  Start start(std::move(blueprint), world);
+  auto& assembly = start.assembly();
+  if (sabotage.assembly) sabotage.assembly(assembly);
+  const auto steps = start.steps(static_cast<std::int64_t>(reference.results.size()));
+  Deviations deviations;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    auto program = assembly.program(program::StepKind::train, steps[k].windows);
+    if (k == 0)
+      deviations.planned = over_all_ranks(planned_bytes(assembly.blueprint(), program, steps[k].inputs, world->rank()),
+                                          assembly.blueprint().layout, *world);
+    if (sabotage.program) sabotage.program(program);
+    auto [result, gradients] = test::gradients(assembly, std::move(program), steps[k].inputs);
+    if (sabotage.gradients) sabotage.gradients(gradients);
+    if (k == 0) deviations.sent = over_all_ranks(sent_so_far(assembly), assembly.blueprint().layout, *world);
+    compare_results(result, reference.results[k], deviations);
+    compare_gradients(assembly, gradients, reference.gradients[k], k, deviations);
+    update(assembly, result);
+  }
+  return deviations;
+}
+
+}  // namespace tessera::test
