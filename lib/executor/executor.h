@@ -20,6 +20,10 @@
 
 namespace tessera::executor {
 
+// together: communication is under way while the rank computes. The others run each to its end before the other goes
+// on, all ranks of a group starting it at the same time, and count the seconds of one of them alone.
+enum class Measured : std::uint8_t { together, compute_alone, communication_alone };
+
 struct ExecutorOptions {
   double max_grad_norm = 1;
   double norm_type = 2;
@@ -27,6 +31,7 @@ struct ExecutorOptions {
   double balance_coef = 0;  // of the balance loss, only to tell whether the total is finite
   double z_coef = 0;
   device::Numbers numbers;
+  Measured measured = Measured::together;
 };
 
 class Executor {
@@ -44,6 +49,7 @@ class Executor {
   // The lines of the instructions that the last run executed, as program::describe writes them.
   [[nodiscard]] const std::vector<std::string>& executed() const { return executed_; }
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
+  [[nodiscard]] Timeline& timeline() { return timeline_; }
 
  private:
   class Run;

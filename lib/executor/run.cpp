@@ -36,6 +36,8 @@ std::string kind_of(const program::Program& program, const program::Instruction&
   return kind;
 }
 
+bool is_started(Op op) { return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum; }
+
 }  // namespace
 
 Executor::Run::Run(Executor& executor, const program::Program& program, StepInputs inputs)
@@ -56,15 +58,44 @@ Executor::Run::Run(Executor& executor, const program::Program& program, StepInpu
 }
 
 StepResult Executor::Run::run() {
+  const auto measured = executor_.options_.measured;
+  double compute_s = 0;
   for (const auto& i : program_.instructions) {
+    auto name = program::describe(program_, i);
+    world()->set_label(name);
+    const bool is_alone = measured != Measured::together && is_started(i.op);
+    if (is_alone) meet(i);
     const auto began = base::seconds_now();
     execute(i);
+    if (is_alone) end_travel(i);
+    const auto ended = base::seconds_now();
     free_after(i);
-    executor_.timeline_.add(kind_of(program_, i), base::seconds_now() - began);
-    executor_.executed_.push_back(program::describe(program_, i));
+    (is_alone ? communication_s_ : compute_s) += ended - began;
+    executor_.timeline_.add(kind_of(program_, i), ended - began);
+    if (executor_.timeline_.records()) executor_.timeline_.add({TimelineEvent::Lane::compute, name, {}, began, ended});
+    executor_.executed_.push_back(std::move(name));
     if (ends_early_) break;
   }
+  result_.measured_s = measured == Measured::communication_alone ? communication_s_ : compute_s;
   return std::move(result_);
+}
+
+void Executor::Run::meet(const Instruction& i) const {
+  for (const auto& group : program::groups_of(program_, i)) executor_.mesh_.communicator(group)->barrier();
+}
+
+void Executor::Run::end_travel(const Instruction& i) {
+  const auto found = under_way_.find(i.ticket);
+  if (found == under_way_.end()) return;
+  for (auto& [group, handle] : found->second) {
+    handle->wait();
+    if (!executor_.timeline_.records()) continue;
+    auto name = program::describe(program_, i);
+    if (i.op == Op::wait) name.erase(0, std::string_view("Wait ").size());
+    const auto span = handle->span();
+    executor_.timeline_.add({TimelineEvent::Lane::communication, std::move(name), group, span.started, span.ended});
+  }
+  under_way_.erase(found);
 }
 
 void Executor::Run::execute(const Instruction& i) {
@@ -86,8 +117,14 @@ void Executor::Run::execute(const Instruction& i) {
 
 void Executor::Run::start(const Instruction& i) {
   const auto unit = static_cast<std::size_t>(i.target);
-  if (i.op == Op::gather) return executor_.store_.start_gather(unit);
-  if (i.op == Op::reduce) return executor_.store_.start_reduce(unit);
+  if (i.op == Op::gather) {
+    under_way_[i.ticket] = executor_.store_.start_gather(unit);
+    return;
+  }
+  if (i.op == Op::reduce) {
+    under_way_[i.ticket] = executor_.store_.start_reduce(unit);
+    return;
+  }
   if (i.op == Op::exchange) return start_exchange(i);
   switch (i.sum) {
     case SumKind::open: return start_open(i);
@@ -99,10 +136,9 @@ void Executor::Run::start(const Instruction& i) {
 
 void Executor::Run::wait(const Instruction& i) {
   const auto unit = static_cast<std::size_t>(i.target);
-  for (auto& handle : handles_[i.ticket]) handle->wait();
-  handles_.erase(i.ticket);
-  if (i.waits_for == Op::gather) return executor_.store_.wait_gather(unit);
-  if (i.waits_for == Op::reduce) return executor_.store_.wait_reduce(unit);
+  end_travel(i);
+  if (i.waits_for == Op::gather) return;
+  if (i.waits_for == Op::reduce) return executor_.store_.give_back_gradient(unit);
   if (i.waits_for == Op::exchange) return finish_exchange(i);
   if (i.sum == SumKind::open) return finish_open();
   if (i.sum == SumKind::counts) return finish_counts(i);
@@ -285,9 +321,10 @@ void Executor::Run::start_exchange(const Instruction& i) {
     const auto row_elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     shape.insert(shape.begin(), sum(rows.receive));
     auto received = at::empty(shape, rows.type);
-    handles_[i.ticket].push_back(communicator->all_to_all_rows(
-        sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive, row_elements,
-        fsdp::element_type(rows.type), std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received)));
+    under_way_[i.ticket].push_back(
+        {group, communicator->all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(),
+                                              rows.receive, row_elements, fsdp::element_type(rows.type),
+                                              std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
     if (from.kind == ValueKind::expert_count) received = received.view({communicator->size(), rows.receive.front()});
     received_[i.ticket].emplace_back(is_forward ? named(ResourceKind::value, to) : named(ResourceKind::gradient, from),
                                      std::move(received));

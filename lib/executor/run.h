@@ -26,6 +26,10 @@ class Executor::Run {
   void execute(const Instruction& i);
   void start(const Instruction& i);
   void wait(const Instruction& i);
+  // Waits for what the ticket of `i` stands for.
+  void end_travel(const Instruction& i);
+  // All ranks that `i` communicates with have come to it.
+  void meet(const Instruction& i) const;
   void free_after(const Instruction& i);
 
   void forward(const Instruction& i);
@@ -82,10 +86,11 @@ class Executor::Run {
   Tape tape_;
   StepResult result_;
   bool ends_early_ = false;
-  std::map<std::int32_t, std::vector<comm::Handle>> handles_;                      // by ticket
+  std::map<std::int32_t, std::vector<fsdp::Travelling>> under_way_;                // by ticket
   std::map<std::int32_t, std::vector<std::pair<Resource, at::Tensor>>> received_;  // by ticket of an exchange
   std::vector<double> open_, close_, maxima_;
   std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
+  double communication_s_ = 0;
   model::HeadSums sums_;
   std::vector<std::vector<std::int64_t>> load_;  // [MoE layer][expert] on this rank
   std::vector<std::int32_t> moe_layers_;

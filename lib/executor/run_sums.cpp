@@ -39,8 +39,8 @@ std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count)
 
 void Executor::Run::start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
                               comm::ReduceOperation operation) {
-  handles_[i.ticket].push_back(
-      world()->all_reduce(data, static_cast<std::int64_t>(elements), type, operation, nullptr));
+  under_way_[i.ticket].push_back(
+      {"world", world()->all_reduce(data, static_cast<std::int64_t>(elements), type, operation, nullptr)});
 }
 
 void Executor::Run::start_open(const Instruction& i) {
@@ -187,9 +187,10 @@ void Executor::Run::start_replicas(const Instruction& i) {
     if (plan::home_unit(units, use.fqn) != size_of(i.target)) continue;
     auto& p = executor_.store_.parameter(use.fqn);
     const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
-    handles_[i.ticket].push_back(group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(),
-                                                   fsdp::element_type(p.gradient.scalar_type()), ReduceOperation::add,
-                                                   nullptr));
+    under_way_[i.ticket].push_back(
+        {p.placement.replicate_group,
+         group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), fsdp::element_type(p.gradient.scalar_type()),
+                           ReduceOperation::add, nullptr)});
   }
 }
 

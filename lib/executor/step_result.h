@@ -42,6 +42,7 @@ struct StepResult {
   double clip_factor = 1;
   std::map<std::string, double> group_norms;
   std::vector<std::vector<std::int64_t>> expert_load;  // [MoE layer][expert] slots
+  double measured_s = 0;                               // of this rank, of what ExecutorOptions::measured asks for alone
   std::string non_finite_where;  // "the output of layer 3", "the loss", "the gradient of model.norm.weight"
 };
 

@@ -1,11 +1,24 @@
-// Where the time of steps goes, by kind of instruction.
+// Where the time of steps goes: by kind of instruction, and, if asked for, instruction by instruction.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "comm/communicator.h"
 
 namespace tessera::executor {
+
+// What this rank did, or what was under way for it. Times are base::seconds_now().
+struct TimelineEvent {
+  enum class Lane : std::uint8_t { compute, communication };
+  Lane lane{};
+  std::string name;   // of the instruction, as program::describe writes it
+  std::string group;  // of a communication
+  double begin = 0, end = 0;
+};
 
 class Timeline {
  public:
@@ -20,8 +33,18 @@ class Timeline {
   };
   [[nodiscard]] const std::map<std::string, Entry>& entries() const { return entries_; }
 
+  // From now on the next `events` events are kept.
+  void record(std::size_t events) { most_events_ = events_.size() + events; }
+  [[nodiscard]] bool records() const { return events_.size() < most_events_; }
+  void add(TimelineEvent event) {
+    if (records()) events_.push_back(std::move(event));
+  }
+  [[nodiscard]] const std::vector<TimelineEvent>& events() const { return events_; }
+
  private:
   std::map<std::string, Entry> entries_;
+  std::vector<TimelineEvent> events_;
+  std::size_t most_events_ = 0;
 };
 
 }  // namespace tessera::executor

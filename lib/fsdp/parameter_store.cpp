@@ -119,7 +119,7 @@ void ParameterStore::bind_gradients(UnitState& state, std::byte* slot) {
   }
 }
 
-void ParameterStore::start_gather(std::size_t unit) {
+std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(!state.is_gathered, "unit {} is gathered already", state.unit.name);
   state.is_gathered = true;
@@ -136,13 +136,10 @@ void ParameterStore::start_gather(std::size_t unit) {
     blocks[plan::gather_group(p.placement, kind)].push_back(
         {element_type(options_.numbers.compute), pieces(p, kind, use.box, weight.value())});
   }
+  std::vector<Travelling> started;
   for (auto& [group, list] : blocks)
-    state.gathers.push_back(mesh_.communicator(group)->gather_blocks(std::move(list), nullptr));
-}
-
-void ParameterStore::wait_gather(std::size_t unit) {
-  for (auto& handle : units_[unit].gathers) handle->wait();
-  units_[unit].gathers.clear();
+    started.push_back({group, mesh_.communicator(group)->gather_blocks(std::move(list), nullptr)});
+  return started;
 }
 
 void ParameterStore::free(std::size_t unit) {
@@ -164,7 +161,7 @@ void ParameterStore::take_gradient(std::size_t unit) {
   bind_gradients(state, state.gradient_slot);
 }
 
-void ParameterStore::start_reduce(std::size_t unit) {
+std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(state.has_gradient, "unit {} has no gradient to reduce", state.unit.name);
   const auto type = element_type(options_.numbers.master);
@@ -178,14 +175,14 @@ void ParameterStore::start_reduce(std::size_t unit) {
     blocks[plan::gather_group(p.placement, kind)].push_back(
         {type, pieces(p, kind, use.box, state.weights[k]->gradient()), type, sum});
   }
+  std::vector<Travelling> started;
   for (auto& [group, list] : blocks)
-    state.reductions.push_back(mesh_.communicator(group)->reduce_blocks(std::move(list), nullptr));
+    started.push_back({group, mesh_.communicator(group)->reduce_blocks(std::move(list), nullptr)});
+  return started;
 }
 
-void ParameterStore::wait_reduce(std::size_t unit) {
+void ParameterStore::give_back_gradient(std::size_t unit) {
   auto& state = units_[unit];
-  for (auto& handle : state.reductions) handle->wait();
-  state.reductions.clear();
   state.has_gradient = false;
   bind_gradients(state, nullptr);
   gradient_pool_.give_back(state.gradient_slot, state.storage.gradient_bytes);

@@ -30,6 +30,12 @@ struct ShardedParameter {
   bool is_primary = true;  // this rank counts the shard in norms
 };
 
+// A collective of a group, under way.
+struct Travelling {
+  std::string group;
+  comm::Handle handle;
+};
+
 struct StoreOptions {
   device::Numbers numbers;
   plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
@@ -53,18 +59,19 @@ class ParameterStore {
   // The weight of use `use` of unit `unit`; its address is stable.
   [[nodiscard]] device::Weight& weight(std::size_t unit, std::size_t use) { return *units_[unit].weights[use]; }
 
-  // Takes a slot, casts this rank's pieces into their place and starts the all-gather of the rest. Where the shard is
-  // all that is needed the weight is bound to it and nothing moves.
-  void start_gather(std::size_t unit);
-  void wait_gather(std::size_t unit);
+  // Takes a slot, casts this rank's pieces into their place and starts the all-gather of the rest: the weights are
+  // whole when all that is returned has been waited for. Where the shard is all that is needed the weight is bound to
+  // it and nothing moves.
+  [[nodiscard]] std::vector<Travelling> start_gather(std::size_t unit);
   // Unbinds the unit's weights at once and gives the slot back.
   void free(std::size_t unit);
 
   // Binds a zeroed gradient buffer, unless one is bound already or the gradients are the shard's own.
   void take_gradient(std::size_t unit);
-  // Starts the reduce-scatter of the unit's gradient buffer into the shard gradients; wait gives the buffer back.
-  void start_reduce(std::size_t unit);
-  void wait_reduce(std::size_t unit);
+  // Starts the reduce-scatter of the unit's gradient buffer into the shard gradients. When all that is returned has
+  // been waited for, the buffer is to be given back.
+  [[nodiscard]] std::vector<Travelling> start_reduce(std::size_t unit);
+  void give_back_gradient(std::size_t unit);
 
   void zero_gradients();
 
@@ -78,7 +85,6 @@ class ParameterStore {
     std::byte* gradient_slot = nullptr;
     bool is_gathered = false;
     bool has_gradient = false;
-    std::vector<comm::Handle> gathers, reductions;
   };
 
   void bind_values(UnitState& state, std::byte* slot);

@@ -1,92 +1,17 @@
 // The promise of the project: a run does not depend on how many ranks share it. If this failed, results of one layout
 // could not be compared with those of another.
-#include <chrono>
-#include <iostream>
-
-#include "comparison.h"
 #include "layout_case.h"
-#include "program/builder.h"
+#include "layout_check.h"
 #include "support/catch.h"
 #include "support/ranks.h"
 
 namespace tessera::test {
 namespace {
 
-constexpr std::int64_t steps = 10;
-constexpr double bar = 1e-10;  // relative, in float64
-
-// One rank's run for each set of options, made once.
-class References {
- public:
-  explicit References(const SmallRun& files) : files_(files) {}
-
-  const Reference& of(const LayoutCase& c) {
-    const auto words = c.reference_words();
-    const auto found = made_.find(words);
-    if (found != made_.end()) return found->second;
-    auto reference = train_alone(files_.settings(words), steps);
-    for (const auto& [fqn, gradient] : reference.gradients.front()) {
-      INFO(fqn);
-      CHECK(gradient.abs().max().item<double>() > 0);
-    }
-    return made_.emplace(words, std::move(reference)).first->second;
-  }
-
- private:
-  const SmallRun& files_;
-  std::map<Words, Reference> made_;
-};
-
-std::int64_t count(const std::vector<std::string>& lines, const std::string& beginning) {
-  return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(beginning); });
-}
-
-// Settings that ask for another program get one.
-void check_program(const LayoutCase& c, const config::Settings& settings) {
-  const auto blueprint = blueprint_of(settings, c.world);
-  const auto options = program::builder_options(settings);
-  CHECK((options.recompute != program::Recompute::none) == (c.recompute != Recompute::none));
-  const auto built = train::make_program(blueprint, program::StepKind::train, blueprint.global_batch);
-  const auto lines = program::describe(built);
-  CHECK((count(lines, "Recompute") > 0) == (c.recompute != Recompute::none));
-  auto plain = options;
-  plain.kind = program::StepKind::train;
-  plain.micro_steps = built.micro_steps;
-  plain.overlap_exchange = false;
-  const auto sequential =
-      program::describe(program::build_program(blueprint.architecture, blueprint.placements, blueprint.layout, plain));
-  const auto groups = c.extra_groups();
-  const bool exchanges = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.first != "own"; });
-  CHECK((lines != sequential) == (c.overlap == Overlap::on && exchanges && built.micro_steps > 1));
-}
-
-void check_case(const LayoutCase& c, const SmallRun& files, References& references) {
-  INFO(c.describe());
-  const auto settings = files.settings(c.words(files.folder() / "plan.json"));
-  check_program(c, settings);
-  const auto& reference = references.of(c);
-  const auto deviations = compare(settings, world().communicator(), reference);
-  INFO("losses " << deviations.losses << ", norms " << deviations.norms << ", gradients " << deviations.gradients
-                 << " (" << deviations.largest_gradient << "), load " << deviations.same_load);
-  CHECK_ON_ALL(deviations.largest() <= bar);
-  CHECK(deviations.sent == deviations.planned);
-}
-
-void check_cases(const std::vector<LayoutCase>& cases) {
-  const SmallRun files;
-  files.folder().write("plan.json", plan_with_own_group());
-  References references(files);
-  for (const auto& c : cases) check_case(c, files, references);
-}
-
 TEST_CASE("any two options together give the losses, norms and gradients of one rank") {
   const auto cases = covering_cases(world().size(), 2);
   CHECK(cases.size() >= 20);  // three numbers of ranks: 60 runs and more
   check_cases(cases);
-}
-
-TEST_CASE("any three options together give the losses, norms and gradients of one rank", "[.slow]") {
-  check_cases(covering_cases(world().size(), 3));
 }
 
 }  // namespace

@@ -112,9 +112,9 @@ void add_value_faults(std::vector<Fault>& faults) {
                       const auto& b = assembly.blueprint();
                       for (auto& p : assembly.store().parameters()) {
                         if (!is_expert(p.placement.parameter.fqn)) continue;
-                        const auto other = (assembly.rank() + 1) % 2 + assembly.rank() / 2 * 2;
-                        const auto box = plan::shard_box(p.placement, b.layout, other);
-                        if (box.shape() != p.box.shape()) continue;
+                        auto box = p.box;
+                        const auto experts = p.placement.parameter.shape.front();
+                        box.dims[0] = {experts - p.box.dims[0].end, experts - p.box.dims[0].begin};
                         model::fill_initial_values(p.placement.parameter, box, b.architecture.config(),
                                                    b.settings.train.seed, p.master);
                       }

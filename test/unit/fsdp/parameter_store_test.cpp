@@ -52,13 +52,12 @@ void fill(ParameterStore& store) {
 }
 
 void gather(ParameterStore& store, std::size_t unit) {
-  store.start_gather(unit);
-  store.wait_gather(unit);
+  for (auto& travelling : store.start_gather(unit)) travelling.handle->wait();
 }
 
 void reduce(ParameterStore& store, std::size_t unit) {
-  store.start_reduce(unit);
-  store.wait_reduce(unit);
+  for (auto& travelling : store.start_reduce(unit)) travelling.handle->wait();
+  store.give_back_gradient(unit);
 }
 
 const std::vector<plan::SlotPolicy> policies{plan::SlotPolicy::bind_where_possible, plan::SlotPolicy::always_copy};

@@ -1,0 +1,15 @@
+// Trainings in many layouts, each compared with one rank's.
+#pragma once
+
+#include <vector>
+
+#include "layout_case.h"
+
+namespace tessera::test {
+
+// Collective over the world. Ten steps of each case in float64: fails the test if a loss, a norm or a gradient is not
+// within 1e-10 of the one-rank run's, if a gradient of that run is zero, if the ranks sent other bytes than the
+// arithmetic says, or if an option did not change the program.
+void check_cases(const std::vector<LayoutCase>& cases);
+
+}  // namespace tessera::test
