@@ -16,6 +16,7 @@
 #include "data/position.h"
 #include "layout/share.h"
 #include "optim/schedule.h"
+#include "train/replica_check.h"
 
 namespace tessera::train {
 
@@ -88,15 +89,28 @@ Ending Trainer::train() {
     auto loaded = next_step(loader, program::StepKind::train);
     base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, report_.total_steps());
     take_step(loaded->windows, inputs_of(loaded->batches));
+    if (const auto interval = settings.debug.check_replicas; interval > 0 && ending_.steps % interval == 0)
+      check_replicas();
     if (ending_.signal == 0 && settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
     if (ending_.signal != 0) break;
   }
   if (ending_.signal == 0) evaluate();
+  if (settings.debug.check_replicas > 0) check_replicas();
   ending_.seconds = base::seconds_now() - began;
   ending_.reason = ending_.signal == 0
                        ? fmt::format("all {} steps are done", report_.total_steps())
                        : fmt::format("stopped by {} after step {}", signal_name(ending_.signal), ending_.steps);
   return ending_;
+}
+
+void Trainer::check_replicas() {
+  if (checked_at_ == ending_.steps) return;
+  const auto& layout = assembly_.blueprint().layout;
+  const auto count =
+      train::check_replicas(assembly_.store(), assembly_.optimizer(), layout, assembly_.mesh(), ending_.steps);
+  checked_at_ = ending_.steps;
+  base::log_info("replicas after step {}: of {} masters and moments {} are held by several ranks, all equal",
+                 ending_.steps, count.states, count.replicated);
 }
 
 // A program whose open agreed to stop has changed nothing.

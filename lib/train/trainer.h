@@ -37,7 +37,8 @@ class Trainer {
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
   // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under
-  // way, and the evaluation under way after its present micro-batches, without a result. Collective over the world.
+  // way, and the evaluation under way after its present micro-batches, without a result. Compares replicas every
+  // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. Collective over the world.
   Ending train();
 
  private:
@@ -48,6 +49,7 @@ class Trainer {
   std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
   void evaluate();
+  void check_replicas();
 
   Assembly& assembly_;
   const data::Dataset& training_;
@@ -55,7 +57,7 @@ class Trainer {
   const StopSignals& signals_;
   MetricsFile* metrics_;
   Report& report_;
-  std::int64_t evaluated_at_ = -1;
+  std::int64_t evaluated_at_ = -1, checked_at_ = -1;
   Ending ending_;
 };
 
