@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -20,7 +21,8 @@ void ByteSequence::append(const Strided& piece, ElementType type) {
   pieces_.push_back({.begin = bytes_,
                      .data = static_cast<std::byte*>(piece.data),
                      .row_bytes = one_run ? total : row_bytes,
-                     .stride_bytes = one_run ? total : piece.stride_elements * element});
+                     .stride_bytes = one_run ? total : piece.stride_elements * element,
+                     .rows = one_run ? 1 : piece.rows});
   bytes_ += total;
 }
 
@@ -33,6 +35,37 @@ Run ByteSequence::run(std::int64_t begin, std::int64_t end) const {
   const auto within = (begin - piece.begin) % piece.row_bytes;
   const auto bytes = std::min(piece.row_bytes - within, end - begin);
   return {piece.data + row * piece.stride_bytes + within, bytes};
+}
+
+std::vector<Run> ByteSequence::runs(std::int64_t begin, std::int64_t end) const {
+  std::vector<Run> all;
+  for (; begin < end; begin += all.back().bytes) all.push_back(run(begin, end));
+  return all;
+}
+
+std::int64_t ByteSequence::runs() const {
+  return std::accumulate(pieces_.begin(), pieces_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Piece& piece) { return sum + piece.rows; });
+}
+
+std::vector<std::int64_t> ByteSequence::words() const {
+  std::vector<std::int64_t> words;
+  for (const auto& p : pieces_)
+    words.insert(words.end(), {reinterpret_cast<std::int64_t>(p.data), p.row_bytes, p.stride_bytes, p.rows});
+  return words;
+}
+
+ByteSequence ByteSequence::from_words(std::span<const std::int64_t> words) {
+  ByteSequence sequence;
+  for (std::size_t k = 0; k + 3 < words.size(); k += 4) {
+    sequence.pieces_.push_back({.begin = sequence.bytes_,
+                                .data = reinterpret_cast<std::byte*>(words[k]),
+                                .row_bytes = words[k + 1],
+                                .stride_bytes = words[k + 2],
+                                .rows = words[k + 3]});
+    sequence.bytes_ += words[k + 1] * words[k + 3];
+  }
+  return sequence;
 }
 
 void ByteSequence::pack(std::int64_t begin, std::int64_t end, std::byte* to) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -24,15 +25,22 @@ class ByteSequence {
 
   // The longest run that begins at byte `begin` of the sequence and does not pass `end`; begin < end <= bytes().
   [[nodiscard]] Run run(std::int64_t begin, std::int64_t end) const;
+  // All of them from `begin` to `end`; and how many there are in the whole sequence.
+  [[nodiscard]] std::vector<Run> runs(std::int64_t begin, std::int64_t end) const;
+  [[nodiscard]] std::int64_t runs() const;
   // Copies bytes begin to end out of the pieces, or into them.
   void pack(std::int64_t begin, std::int64_t end, std::byte* to) const;
   void unpack(std::int64_t begin, std::int64_t end, const std::byte* from) const;
+
+  // The sequence in numbers, for another process of this host; and such a sequence, whose memory is the other's.
+  [[nodiscard]] std::vector<std::int64_t> words() const;
+  [[nodiscard]] static ByteSequence from_words(std::span<const std::int64_t> words);
 
  private:
   struct Piece {
     std::int64_t begin;  // in the sequence
     std::byte* data;
-    std::int64_t row_bytes, stride_bytes;
+    std::int64_t row_bytes, stride_bytes, rows;
   };
   std::vector<Piece> pieces_;  // none is empty
   std::int64_t bytes_ = 0;
@@ -43,6 +51,7 @@ class MessagePlan {
  public:
   // Precondition: is_legal_message(message_bytes).
   MessagePlan(std::int64_t bytes, std::int64_t message_bytes);
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::int64_t count() const { return (bytes_ + message_bytes_ - 1) / message_bytes_; }
   [[nodiscard]] std::int64_t begin(std::int64_t message) const { return message * message_bytes_; }
   [[nodiscard]] std::int64_t end(std::int64_t message) const;

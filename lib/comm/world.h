@@ -16,6 +16,8 @@ namespace tessera::comm {
 struct WorldOptions {
   double timeout_s = 600;          // a collective that takes longer is called stuck, and ends the job
   std::int64_t message_bytes = 0;  // the largest message, for tests; a multiple of 8; 0: chosen by the group's size
+  // What passes between ranks of a host from this size on is read from the other's memory, where the kernel lets them.
+  std::int64_t read_bytes = 1 << 20;
 };
 
 // Starts MPI if a launcher of Open MPI started this process, and sets the allocator so that large buffers are kept in

@@ -48,6 +48,7 @@ class RankedLines final : public std::streambuf {
 comm::WorldOptions options() {
   comm::WorldOptions options{.timeout_s = 120};
   if (const char* bytes = std::getenv("TESSERA_TEST_MESSAGE_BYTES")) options.message_bytes = std::atoll(bytes);
+  if (const char* bytes = std::getenv("TESSERA_TEST_READ_BYTES")) options.read_bytes = std::atoll(bytes);
   return options;
 }
 

@@ -8,7 +8,8 @@
 namespace tessera::test {
 
 // All ranks of this test program, started by its main. The environment's TESSERA_TEST_MESSAGE_BYTES limits the size of
-// messages. The program's exit code is the worst of all ranks; its lines begin with the rank.
+// messages, TESSERA_TEST_READ_BYTES is WorldOptions::read_bytes. The program's exit code is the worst of all ranks; its
+// lines begin with the rank.
 [[nodiscard]] comm::World& world();
 
 // Collective over the world: on every rank, the ranks that passed false ("0, 2"), or "none".

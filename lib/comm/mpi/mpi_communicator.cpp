@@ -81,7 +81,7 @@ void MpiCommunicator::set_label(std::string_view label) {
 }
 
 Handle MpiCommunicator::start(std::string_view operation, std::vector<Transfer> phases, KeepAlive keep) {
-  const auto tag = static_cast<int>(id_ * tags_per_group + operations_++ % tags_per_group);
+  const auto tag = static_cast<int>(id_ * tags_per_group + operations_++ * 2 % tags_per_group);
   auto task = std::make_shared<Task>(
       Purpose{.operation = operation, .ranks = description_, .group = name_, .label = groups_->label}, tag,
       std::move(phases), std::move(keep));
@@ -99,7 +99,7 @@ Handle MpiCommunicator::gather_blocks(std::vector<GatherBlock> blocks, KeepAlive
     return pieces;
   };
   const auto own = pieces_of(rank_);
-  auto gather = transfer();
+  auto gather = reading_or_in_messages();
   for (std::int64_t k = 0; k < size(); ++k) {
     if (k == rank_) continue;
     gather.receive(member(k), pieces_of(k));
@@ -117,7 +117,7 @@ Handle MpiCommunicator::reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive
   });
   std::vector<SummedPiece> summed;
   for (const auto& block : blocks) summed.push_back(summed_piece(block, rank_, size()));
-  auto reduce = transfer();
+  auto reduce = reading_or_in_messages();
   reduce.sum(members_, rank_, PieceSum(std::move(summed), rank_, size()));
   for (std::int64_t k = 0; k < size(); ++k) {
     if (k == rank_) continue;
@@ -149,7 +149,7 @@ Handle MpiCommunicator::all_reduce_whole(const Strided& data, ElementType type, 
   const auto count = data.row_elements * static_cast<std::int64_t>(element_bytes(type));
   auto copy = std::make_shared<Copy>(Copy{std::vector<std::byte>(static_cast<std::size_t>(count)), std::move(keep)});
   if (count > 0) std::memcpy(copy->bytes.data(), data.data, copy->bytes.size());
-  auto reduce = transfer();
+  auto reduce = in_messages();
   reduce.sum(
       members_, rank_,
       PieceSum({{.type = type, .own = data, .target = data, .operation = operation, .total_goes = TotalGoes::stored}},
@@ -169,7 +169,7 @@ Handle MpiCommunicator::all_reduce_in_blocks(const Strided& data, ElementType ty
     return elements_of(data.data, range.begin, range.end, type);
   };
   const auto own = block_of(rank_);
-  auto reduce = transfer(), gather = transfer();
+  auto reduce = reading_or_in_messages(), gather = reading_or_in_messages();
   reduce.sum(
       members_, rank_,
       PieceSum({{.type = type, .own = own, .target = own, .operation = operation, .total_goes = TotalGoes::stored}},
@@ -198,7 +198,7 @@ Handle MpiCommunicator::all_to_all_rows(const void* send, std::span<const std::i
     return elements_of(data, offsets[at] * row_elements, offsets[at + 1] * row_elements, type);
   };
   auto* source = const_cast<void*>(send);  // only read
-  auto exchange = transfer();
+  auto exchange = in_messages();
   for (std::int64_t k = 0; k < size(); ++k) {
     if (k == rank_) continue;
     exchange.receive(member(k), sequence_of(rows(receive, to, k), type));
@@ -218,7 +218,7 @@ Handle MpiCommunicator::broadcast(void* data, std::int64_t elements, ElementType
   base::expect(0 <= root && root < size(), "rank {} of a group of {}", root, size());
   base::expect(elements >= 0, "{} elements", elements);
   const auto whole = sequence_of({data, 1, elements, elements}, type);
-  auto broadcast = transfer();
+  auto broadcast = in_messages();
   if (rank_ != root) broadcast.receive(member(root), whole);
   for (std::int64_t k = 0; k < size(); ++k)
     if (rank_ == root && k != root) broadcast.send(member(k), whole);
@@ -229,7 +229,7 @@ Handle MpiCommunicator::broadcast(void* data, std::int64_t elements, ElementType
 
 void MpiCommunicator::barrier() {
   const auto words = std::make_shared<std::vector<std::int32_t>>(members_.size());
-  auto meeting = transfer();
+  auto meeting = in_messages();
   for (std::int64_t k = 0; k < size(); ++k) {
     if (k == rank_) continue;
     meeting.receive(member(k),

@@ -12,6 +12,16 @@
 
 namespace tessera::comm {
 
+namespace {
+
+std::string describe_missing(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "all ranks have arrived, but its bytes are still being copied";
+  return fmt::format("rank{} {} {} not arrived", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "),
+                     ranks.size() == 1 ? "has" : "have");
+}
+
+}  // namespace
+
 Progress::Progress(MPI_Comm communicator, double timeout_s, RankTable& table, End end)
     : timeout_s_(timeout_s), table_(table), end_(std::move(end)), requests_(communicator), thread_([this] { run(); }) {}
 
@@ -42,10 +52,11 @@ void Progress::run() {
 
 void Progress::drive() {
   while (take_new()) {
-    requests_.poll();
+    bool has_worked = requests_.poll();
+    for (const auto& task : active_) has_worked |= task->advance();
     drop_ended();
     watch();
-    sched_yield();
+    if (!has_worked) sched_yield();
   }
 }
 
@@ -96,14 +107,10 @@ void Progress::watch() {
   next_watch_ = now + interval;
   const auto age = now - oldest().started_at();
   if (age < timeout_s_) return;
-  const auto missing = requests_.waiting_for(oldest());
   const auto label = table_.label();
-  end_(
-      fmt::format("{}{}{} has not ended after {} (train.accelerator.timeout_s); rank{} {} {} not arrived. The ranks of "
-                  "this host:{}",
-                  label, label.empty() ? "" : ": ", oldest().description(), base::format_seconds(age),
-                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have",
-                  table_.describe()));
+  end_(fmt::format("{}{}{} has not ended after {} (train.accelerator.timeout_s); {}. The ranks of this host:{}", label,
+                   label.empty() ? "" : ": ", oldest().description(), base::format_seconds(age),
+                   describe_missing(requests_.waiting_for(oldest())), table_.describe()));
 }
 
 }  // namespace tessera::comm

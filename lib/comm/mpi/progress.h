@@ -1,6 +1,6 @@
-// The thread that drives a process's collectives: it alone calls MPI between its start and its end. It sleeps while
-// nothing is under way, else looks at the requests in turn with other threads (sched_yield). An operation that does not
-// end in time ends the job.
+// The thread that drives a process's collectives: it alone calls MPI between its start and its end, and it copies and
+// sums what arrives. It sleeps while nothing is under way, and where nothing has arrived it lets other threads run
+// (sched_yield) before it looks again. An operation that does not end in time ends the job.
 #pragma once
 
 #include <condition_variable>

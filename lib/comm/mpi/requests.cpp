@@ -28,15 +28,18 @@ void check_ended(const Message& message, const MPI_Status& status, int error) {
   if (!receives) return;
   int bytes = 0;
   check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  if (bytes != message.bytes)
-    fail(fmt::format("rank {} sent {} bytes where {} were expected: the ranks disagree on the counts of a collective",
-                     message.peer, bytes, message.bytes));
+  if (bytes != message.bytes) fail_of_counts(message.peer, bytes, message.bytes);
 }
 
 }  // namespace
 
 void check_mpi(int result, const std::string& call) {
   if (result != MPI_SUCCESS) fail(fmt::format("{} failed: {}", call, text_of(result)));
+}
+
+void fail_of_counts(int sender, std::int64_t sent, std::int64_t expected) {
+  fail(fmt::format("rank {} sent {} bytes where {} were expected: the ranks disagree on the counts of a collective",
+                   sender, sent, expected));
 }
 
 void Requests::post(Message message) {
@@ -51,15 +54,15 @@ void Requests::post(Message message) {
   messages_.push_back(std::move(message));
 }
 
-void Requests::poll() {
+bool Requests::poll() {
   const auto count = static_cast<int>(requests_.size());
-  if (count == 0) return;
+  if (count == 0) return false;
   indices_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int ended = 0;
   const int result = MPI_Testsome(count, requests_.data(), &ended, indices_.data(), statuses_.data());
   if (result != MPI_ERR_IN_STATUS) check_mpi(result, "MPI_Testsome");
-  if (ended == MPI_UNDEFINED || ended == 0) return;
+  if (ended == MPI_UNDEFINED || ended == 0) return false;
 
   std::vector<Message> told;
   for (int k = 0; k < ended; ++k)
@@ -77,6 +80,7 @@ void Requests::poll() {
   messages_.resize(kept);
   for (std::size_t k = 0; k < told.size(); ++k)
     tell(told[k], statuses_[k], result == MPI_ERR_IN_STATUS ? statuses_[k].MPI_ERROR : MPI_SUCCESS);
+  return true;
 }
 
 void Requests::tell(const Message& message, const MPI_Status& status, int error) const {

@@ -16,6 +16,9 @@ namespace tessera::comm {
 // Throws Error(rank_failed) with MPI's own words unless `result` is MPI_SUCCESS. `call` names what failed.
 void check_mpi(int result, const std::string& call);
 
+// Throws Error(rank_failed).
+[[noreturn]] void fail_of_counts(int sender, std::int64_t sent, std::int64_t expected);
+
 enum class Direction : std::uint8_t { send, receive };
 
 // Hears how messages ended. Called by Requests::poll only, and may post more.
@@ -46,8 +49,8 @@ class Requests {
   // Whether none is under way.
   [[nodiscard]] bool empty() const { return requests_.empty(); }
   // Looks once at everything under way. A message that failed or had another length than the receiver expected is its
-  // owner's failure; other errors of MPI are thrown.
-  void poll();
+  // owner's failure; other errors of MPI are thrown. Returns whether any message ended.
+  bool poll();
   // The peers of the messages of `owner` under way, ascending.
   [[nodiscard]] std::vector<int> waiting_for(const RequestOwner& owner) const;
 

@@ -53,6 +53,21 @@ void Task::start(Requests& requests) {
 void Task::ended(Direction direction, std::size_t stream, std::int64_t message) {
   if (is_over_) return;  // it has failed: what was under way is not looked at
   phases_[phase_].ended(posting(), direction, stream, message);
+  go_on();
+}
+
+bool Task::advance() {
+  if (is_over_) return false;
+  try {
+    if (!phases_[phase_].advance(posting())) return false;
+    go_on();
+  } catch (...) {
+    failed(std::current_exception());
+  }
+  return true;
+}
+
+void Task::go_on() {
   if (!phases_[phase_].done()) return;
   ++phase_;
   start_phases();

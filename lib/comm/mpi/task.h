@@ -24,8 +24,8 @@ struct Purpose {
 
 class Task final : public RequestOwner, public std::enable_shared_from_this<Task> {
  public:
-  // `phases` run one after the other, their messages under `tag`. `keep` lives until the operation has ended here,
-  // whoever drops the handle.
+  // `phases` run one after the other, their messages under `tag` and the next one. `keep` lives until the operation has
+  // ended here, whoever drops the handle.
   Task(const Purpose& purpose, int tag, std::vector<Transfer> phases, KeepAlive keep);
 
   // For the thread that asked: returns when the operation has ended, and throws what made it fail.
@@ -37,6 +37,8 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   void start(Requests& requests);
   void ended(Direction direction, std::size_t stream, std::int64_t message) override;
   void failed(std::exception_ptr error) override;
+  // Copies or sums some of what has arrived; false if there was nothing to do.
+  bool advance();
   [[nodiscard]] bool is_over() const { return is_over_; }
   // "reduce_blocks of 1.00 MiB for Reduce layers.3 in group ep_fsdp (ranks 0, 2)". The bytes are those that are sent
   // and received.
@@ -44,8 +46,9 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   [[nodiscard]] double started_at() const { return started_at_; }  // base::seconds_now()
 
  private:
-  [[nodiscard]] Posting posting() { return {*requests_, shared_from_this(), tag_}; }
+  [[nodiscard]] Posting posting() { return {*requests_, shared_from_this(), tag_, tag_ + 1}; }
   void start_phases();
+  void go_on();
   void end(std::exception_ptr error);
 
   const int tag_;

@@ -90,6 +90,7 @@ class World::Mpi {
  public:
   explicit Mpi(const WorldOptions& options)
       : table_(channel_.communicator()),
+        memory_(channel_.communicator(), options.read_bytes),
         progress_(channel_.communicator(), options.timeout_s, table_,
                   [this](const std::string& reason) {
                     end_job({base::ExitCode::rank_failed, reason});
@@ -101,8 +102,12 @@ class World::Mpi {
   [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
     if (size() == 1) return solo_communicator();
     const auto id_limit = (largest_tag(channel_.communicator()) + 1) / tags_per_group;
-    auto groups = std::make_shared<MpiGroups>(MpiGroups{
-        .progress = progress_, .table = table_, .message_bytes = message_bytes_, .id_limit = id_limit, .next_id = 1});
+    auto groups = std::make_shared<MpiGroups>(MpiGroups{.progress = progress_,
+                                                        .table = table_,
+                                                        .memory = memory_,
+                                                        .message_bytes = message_bytes_,
+                                                        .id_limit = id_limit,
+                                                        .next_id = 1});
     std::vector<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
     return std::make_shared<MpiCommunicator>(std::move(groups), std::move(all), channel_.rank(), 0);
@@ -122,6 +127,7 @@ class World::Mpi {
   Started started_;
   Channel channel_;
   RankTable table_;
+  PeerMemory memory_;
   Progress progress_;
   std::int64_t message_bytes_;
 };

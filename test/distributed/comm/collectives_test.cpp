@@ -111,7 +111,7 @@ bool gathers(Communicator& group, std::int64_t rows, std::int64_t columns) {
 }
 
 TEMPLATE_TEST_CASE("gathered blocks, uneven and empty ones too, arrive in their places", "", float, Bfloat16, double) {
-  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {11, 1013}}) {
+  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {131, 17}, {11, 1013}}) {
     INFO(rows << " x " << columns);
     in_each_group([&](Communicator& group) { return gathers<TestType>(group, rows, columns); });
   }
@@ -155,7 +155,7 @@ bool reduces(Communicator& group, std::int64_t rows, std::int64_t columns) {
 
 TEMPLATE_TEST_CASE("a reduction adds the sum of each rank's piece to what is there, and touches nothing beside it", "",
                    float, Bfloat16, double, std::int32_t, std::int64_t) {
-  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {11, 1013}}) {
+  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {131, 17}, {11, 1013}}) {
     INFO(rows << " x " << columns);
     in_each_group([&](Communicator& group) { return reduces<TestType>(group, rows, columns); });
   }

@@ -42,17 +42,35 @@ void stay_away(World& world, std::int64_t rank) {
   sum(*world.communicator());
 }
 
-void stay_away_from_a_gather(World& world, std::int64_t rank) {
+void stay_away_from_a_gather(World& world, std::int64_t rank, std::int64_t elements) {
   Metered group(world.communicator(), "fsdp");
   group.set_label("Forward layers.2");
   if (world.rank() == rank) ::sleep(600);
-  std::vector<float> data(1500);
+  std::vector<float> data(static_cast<std::size_t>(elements * world.size()));
   GatherBlock block{.type = ElementType::float32, .pieces = {}};
-  for (std::int64_t k = 0; k < world.size(); ++k) block.pieces.push_back({data.data() + 500 * k, 1, 500, 500});
+  for (std::int64_t k = 0; k < world.size(); ++k)
+    block.pieces.push_back({data.data() + elements * k, 1, elements, elements});
   group.set_label("Gather layers.3.experts");
   const auto handle = group.gather_blocks({block}, nullptr);
   group.set_label("Wait Gather layers.3.experts");
   handle->wait();
+}
+
+void stay_away_from_a_small_gather(World& world, std::int64_t rank) { stay_away_from_a_gather(world, rank, 500); }
+
+// Of 2 MiB a rank, which ranks of a host read from each other.
+void stay_away_from_a_large_gather(World& world, std::int64_t rank) { stay_away_from_a_gather(world, rank, 1 << 19); }
+
+// The ranks disagree on the size of rank 1's piece, of several MiB.
+void disagree_on_a_gather(World& world, std::int64_t rank) {
+  std::vector<float> data(3 << 20);
+  GatherBlock block{.type = ElementType::float32, .pieces = {}};
+  for (std::int64_t k = 0; k < world.size(); ++k) {
+    const std::int64_t elements = k != rank ? 0 : world.rank() == rank ? 700'000 : 600'000;
+    block.pieces.push_back({data.data(), 1, elements, elements});
+  }
+  world.communicator()->gather_blocks({block}, nullptr)->wait();
+  world.communicator()->barrier();
 }
 
 void agree_to_fail(World& world, std::int64_t rank) {
@@ -80,9 +98,11 @@ base::ExitCode play(const std::string& act, std::int64_t rank) {
                                         {"throw together", throw_together},
                                         {"be killed", be_killed},
                                         {"stay away", stay_away},
-                                        {"stay away from a gather", stay_away_from_a_gather},
+                                        {"stay away from a small gather", stay_away_from_a_small_gather},
+                                        {"stay away from a large gather", stay_away_from_a_large_gather},
                                         {"agree to fail", agree_to_fail},
                                         {"disagree", disagree},
+                                        {"disagree on a gather", disagree_on_a_gather},
                                         {"escape", throw_on}};
   World world(read_launch(), {.timeout_s = act.starts_with("stay away") ? 3.0 : 120.0});
   const auto body = [&] {

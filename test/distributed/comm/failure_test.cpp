@@ -68,7 +68,7 @@ TEST_CASE("a rank that never arrives is named, with the operation, its group, by
 }
 
 TEST_CASE("the message about a stuck operation names the instruction, the group, and what the missing rank does") {
-  const auto [ended, seconds] = play("stay away from a gather", 2);
+  const auto [ended, seconds] = play("stay away from a small gather", 2);
   CHECK(ended.code == 4);
   // 500 floats are sent to the other rank, and 500 received: 4000 bytes.
   CHECK_THAT(ended.err, ContainsSubstring("Wait Gather layers.3.experts: gather_blocks of 3.91 KiB for Gather "
@@ -76,6 +76,16 @@ TEST_CASE("the message about a stuck operation names the instruction, the group,
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
   CHECK_THAT(ended.err, ContainsSubstring(", at Wait Gather layers.3.experts: in gather_blocks of"));
   CHECK_THAT(ended.err, ContainsSubstring(", at Forward layers.2: in no collective yet"));
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("the rank that is missing in a large gather is named") {
+  const auto [ended, seconds] = play("stay away from a large gather");
+  CHECK(ended.code == 4);
+  // 2 MiB to and from each of two ranks.
+  CHECK_THAT(ended.err, ContainsSubstring("gather_blocks of 8.00 MiB for Gather layers.3.experts in group fsdp (ranks "
+                                          "0-2) has not ended after 3."));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 has not arrived"));
   CHECK(seconds < generous);
 }
 
@@ -92,6 +102,15 @@ TEST_CASE("ranks that disagree on counts are told so") {
   CHECK(ended.code == 4);
   CHECK_THAT(ended.err, ContainsSubstring("all_to_all_rows of") && ContainsSubstring("among ranks 0-2"));
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 sent 40 bytes where 60 were expected"));
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("ranks that disagree on the size of a large piece are told so") {
+  const auto [ended, seconds] = play("disagree on a gather");
+  CHECK(ended.code == 4);
+  // By its first message, or as a whole where ranks read it; messages are cut from the end that they expect.
+  CHECK_THAT(ended.err, ContainsSubstring("gather_blocks of") && ContainsSubstring("among ranks 0-2"));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 sent") && ContainsSubstring("the ranks disagree on the counts"));
   CHECK(seconds < generous);
 }
 

@@ -92,5 +92,29 @@ TEST_CASE("rows that overlap, and bytes that there are not, are the programmer's
   CHECK_THROWS_AS(sequence.run(8, 8), std::logic_error);
 }
 
+TEST_CASE("a sequence told in numbers is the same sequence") {
+  ByteSequence sequence;
+  sequence.append({place(0), 3, 5, 7}, ElementType::float32);
+  sequence.append({place(1), 0, 5, 5}, ElementType::float32);     // empty
+  sequence.append({place(300), 4, 6, 6}, ElementType::bfloat16);  // one run
+  sequence.append({place(900), 1, 1'500'000'000, 1'500'000'000}, ElementType::float64);
+  const auto same = ByteSequence::from_words(sequence.words());
+  CHECK(same.bytes() == sequence.bytes());
+  CHECK(same.runs() == 3 + 1 + 1);
+  CHECK(sequence.runs() == 5);
+  const auto runs = sequence.runs(15, sequence.bytes()), same_runs = same.runs(15, same.bytes());
+  CHECK(runs.size() == 5);
+  std::int64_t bytes = 0;
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    CHECK((runs[k].data == same_runs[k].data && runs[k].bytes == same_runs[k].bytes));
+    bytes += runs[k].bytes;
+  }
+  CHECK(bytes == sequence.bytes() - 15);
+  CHECK(runs[0].data == place(15));
+  CHECK(runs[0].bytes == 5);
+  CHECK(ByteSequence::from_words({}).bytes() == 0);
+  CHECK(sequence.runs(7, 7).empty());
+}
+
 }  // namespace
 }  // namespace tessera::comm
