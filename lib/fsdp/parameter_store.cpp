@@ -35,19 +35,22 @@ comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::
   const auto& o = outer.dims;
   const auto& i = inner.dims;
   base::expect(!o.empty() && o.size() == i.size(), "a part of {} dims in {} dims", i.size(), o.size());
-  std::int64_t rest = 1;
-  for (std::size_t d = 2; d < o.size(); ++d) {
-    base::expect(o[d] == i[d], "dim {} is cut", d);
-    rest *= o[d].size();
+  // The last dim that is cut makes the runs; whole dims before it leave them evenly apart.
+  auto cut = o.size() - 1;
+  while (cut > 0 && o[cut] == i[cut]) --cut;
+  std::int64_t rest = 1, offset = 0, rows = 1;
+  for (auto d = o.size(); d-- > cut + 1;) rest *= o[d].size();
+  auto step = rest;
+  for (auto d = cut + 1; d-- > 0;) {
+    base::expect(d == 0 || d == cut || o[d] == i[d], "dims {} and {} are cut, and not next to each other", d, cut);
+    offset += (i[d].begin - o[d].begin) * step;
+    step *= o[d].size();
+    if (d < cut) rows *= i[d].size();
   }
-  const bool has_columns = o.size() > 1;
-  const auto columns = has_columns ? i[1].size() : 1;
-  const auto stride = (has_columns ? o[1].size() : 1) * rest;
-  const auto offset = (i[0].begin - o[0].begin) * stride + (has_columns ? i[1].begin - o[1].begin : 0) * rest;
-  return {.data = static_cast<std::byte*>(data) + static_cast<std::size_t>(offset) * element_bytes,
-          .rows = i[0].size(),
-          .row_elements = columns * rest,
-          .stride_elements = stride};
+  const auto run = i[cut].size() * rest;
+  auto* const begin = static_cast<std::byte*>(data) + static_cast<std::size_t>(offset) * element_bytes;
+  if (cut == 0) return {.data = begin, .rows = 1, .row_elements = run, .stride_elements = run};
+  return {.data = begin, .rows = rows, .row_elements = run, .stride_elements = o[cut].size() * rest};
 }
 
 ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
@@ -171,9 +174,12 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
     if (use.gradient_is_bound) continue;
     auto& p = parameters_[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
-    const auto sum = strided_part(p.gradient.data_ptr(), p.gradient.element_size(), p.box, p.box);
-    blocks[plan::gather_group(p.placement, kind)].push_back(
-        {type, pieces(p, kind, use.box, state.weights[k]->gradient()), type, sum});
+    auto contributions = pieces(p, kind, use.box, state.weights[k]->gradient());
+    const auto group = plan::gather_group(p.placement, kind);
+    // The shard in the same runs, one behind the other.
+    const auto& own = contributions[group.empty() ? 0 : static_cast<std::size_t>(layout_.position(rank_, group))];
+    const comm::Strided sum{p.gradient.data_ptr(), own.rows, own.row_elements, own.row_elements};
+    blocks[group].push_back({type, std::move(contributions), type, sum});
   }
   std::vector<Travelling> started;
   for (auto& [group, list] : blocks)

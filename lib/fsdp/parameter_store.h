@@ -101,8 +101,8 @@ class ParameterStore {
   std::vector<UnitState> units_;
 };
 
-// The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer,
-// and they differ in the first two dims at most.
+// The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer;
+// of the dims in which they differ all but the first are one.
 [[nodiscard]] comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,
                                          const layout::Box& inner);
 

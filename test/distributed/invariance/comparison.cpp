@@ -36,6 +36,7 @@ void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, c
     const auto scale = expected.abs().max().item<double>();
     const auto difference = shards.at(fqn).sub(part_of(expected, p.box)).abs().max().item<double>();
     const auto deviation = relative(scale + difference, scale);
+    if (step == 0) deviations.first_gradients = std::max(deviations.first_gradients, deviation);
     if (deviation <= deviations.gradients) continue;
     deviations.gradients = deviation;
     deviations.largest_gradient = fqn + " in step " + std::to_string(step + 1);

@@ -25,6 +25,7 @@ struct Deviations {
   double losses = 0;             // relative, of all steps: cross entropy, balance loss, z-loss
   double norms = 0;              // relative: the total and, where both have it, each group's
   double gradients = 0;          // of this rank's shards, in units of the largest magnitude of the whole gradient
+  double first_gradients = 0;    // the same, of the first step alone
   std::string largest_gradient;  // FQN and step
   bool same_load = true;         // slots of each expert
   Bytes sent, planned;           // by all ranks in the first step, without the sums over the world

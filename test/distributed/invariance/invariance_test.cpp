@@ -14,5 +14,11 @@ TEST_CASE("any two options together give the losses, norms and gradients of one 
   check_cases(cases);
 }
 
+TEST_CASE("in float32 layouts agree as far as its rounding lets them") {
+  auto cases = covering_cases(world().size(), 2);
+  cases.resize(8);
+  check_cases_in_float32(cases);
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -37,7 +37,7 @@ Words common_words(const LayoutCase& c) {
   Words words{"--train.precision",
               "float64",
               "--train.global_batch_size",
-              c.micro_steps == MicroSteps::starving ? "25" : "24",
+              std::to_string(c.global_batch()),
               "--data.documents",
               word(documents, c.documents),
               "--model.balance_loss",
@@ -55,13 +55,18 @@ Words common_words(const LayoutCase& c) {
 }  // namespace
 
 std::int64_t LayoutCase::sequences_together() const {
+  const auto rounded_up = [&](std::int64_t sequences) { return (sequences + world - 1) / world * world; };
   switch (micro_steps) {
     case MicroSteps::one:
-    case MicroSteps::starving: return 24;
-    case MicroSteps::two: return 12;
-    case MicroSteps::uneven: return (18 + world - 1) / world * world;
+    case MicroSteps::starving: return rounded_up(24);
+    case MicroSteps::two: return rounded_up(12);
+    case MicroSteps::uneven: return rounded_up(18);
   }
   return 0;
+}
+
+std::int64_t LayoutCase::global_batch() const {
+  return micro_steps == MicroSteps::starving ? sequences_together() + 1 : 24;
 }
 
 std::vector<std::pair<std::string, std::int64_t>> LayoutCase::extra_groups() const {
@@ -112,8 +117,8 @@ Words LayoutCase::words(const std::string& plan) const {
 Words LayoutCase::reference_words() const {
   auto words = common_words(*this);
   // Balance within each sequence does not ask how the batch is cut: the reference takes it whole.
-  append(words,
-         {"--train.micro_batch_size", balance == Balance::sequence ? "25" : std::to_string(sequences_together())});
+  append(words, {"--train.micro_batch_size",
+                 std::to_string(balance == Balance::sequence ? global_batch() : sequences_together())});
   return words;
 }
 
@@ -164,8 +169,7 @@ LayoutCase layout_case(std::int64_t world, const Choice& choice) {
 
 bool is_legal(const LayoutCase& c) {
   if (c.world % c.replicas != 0) return false;
-  if (c.groups != Groups::none && c.world / c.replicas == 1) return false;
-  return c.sequences_together() % c.world == 0;
+  return c.groups == Groups::none || c.world / c.replicas > 1;
 }
 
 std::vector<LayoutCase> covering_cases(std::int64_t world, std::size_t strength) {

@@ -19,7 +19,8 @@ enum class Overlap { off, on };
 enum class Documents { joined, separate };
 enum class Head { untied, tied };
 enum class Balance { pooled, per_layer, sequence };
-// two, uneven: 24 sequences in micro-steps of 12, of 18 and 6 (or near); starving: a 25th has a micro-step of its own.
+// two, uneven: 24 sequences in micro-steps of 12, of 18 and 6, or near where the ranks do not divide these; starving:
+// one sequence more than a micro-step holds.
 enum class MicroSteps { one, two, uneven, starving };
 enum class Optimizer { sgd, adamw };
 enum class Buffers { bound, always_copied };
@@ -41,8 +42,9 @@ struct LayoutCase {
   std::int64_t prefetch = 1;
   Buffers buffers{};
 
-  // Sequences of a micro-step of all ranks.
+  // Sequences of a full micro-step of all ranks, and of a step.
   [[nodiscard]] std::int64_t sequences_together() const;
+  [[nodiscard]] std::int64_t global_batch() const;
   // The options that train this layout; `plan` is a file that names the own group.
   [[nodiscard]] Words words(const std::string& plan) const;
   // The options that train the same run on one rank.

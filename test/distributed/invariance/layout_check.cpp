@@ -12,15 +12,20 @@ namespace tessera::test {
 namespace {
 
 constexpr std::int64_t steps = 10;
-constexpr double bar = 1e-10;  // relative, in float64
+enum class Precision { float64, float32 };
+
+Words in(Precision precision, Words words) {
+  words.insert(words.end(), {"--train.precision", precision == Precision::float64 ? "float64" : "float32"});
+  return words;
+}
 
 // One rank's run for each set of options, made once.
 class References {
  public:
   explicit References(const SmallRun& files) : files_(files) {}
 
-  const Reference& of(const LayoutCase& c) {
-    const auto words = c.reference_words();
+  const Reference& of(const LayoutCase& c, Precision precision) {
+    const auto words = in(precision, c.reference_words());
     const auto found = made_.find(words);
     if (found != made_.end()) return found->second;
     auto reference = train_alone(files_.settings(words), steps);
@@ -59,25 +64,38 @@ void check_program(const LayoutCase& c, const config::Settings& settings) {
   CHECK((lines != sequential) == (c.overlap == Overlap::on && exchanges && built.micro_steps > 1));
 }
 
-void check_case(const LayoutCase& c, const SmallRun& files, References& references) {
+// In float32 Adam's steps turn differences of rounding in small gradients into larger ones of weights: then the
+// gradients of the first step count.
+bool agrees(const Deviations& d, const LayoutCase& c, Precision precision) {
+  if (precision == Precision::float64) return d.largest() <= 1e-10;
+  constexpr double bar = 1e-5;
+  const auto gradients = c.optimizer == Optimizer::sgd ? d.gradients : d.first_gradients;
+  return d.losses <= bar && d.norms <= bar && gradients <= bar;
+}
+
+void check_case(const LayoutCase& c, const SmallRun& files, References& references, Precision precision) {
   INFO(c.describe());
-  const auto settings = files.settings(c.words(files.folder() / "plan.json"));
+  const auto settings = files.settings(in(precision, c.words(files.folder() / "plan.json")));
   check_program(c, settings);
-  const auto& reference = references.of(c);
+  const auto& reference = references.of(c, precision);
   const auto deviations = compare(settings, world().communicator(), reference);
   INFO("losses " << deviations.losses << ", norms " << deviations.norms << ", gradients " << deviations.gradients
-                 << " (" << deviations.largest_gradient << "), load " << deviations.same_load);
-  CHECK_ON_ALL(deviations.largest() <= bar);
-  CHECK(deviations.sent == deviations.planned);
+                 << ", in the first step " << deviations.first_gradients << " (" << deviations.largest_gradient
+                 << "), load " << deviations.same_load);
+  CHECK_ON_ALL(agrees(deviations, c, precision));
+  if (precision == Precision::float64) CHECK(deviations.sent == deviations.planned);
+}
+
+void check(const std::vector<LayoutCase>& cases, Precision precision) {
+  const SmallRun files;
+  files.folder().write("plan.json", plan_with_own_group());
+  References references(files);
+  for (const auto& c : cases) check_case(c, files, references, precision);
 }
 
 }  // namespace
 
-void check_cases(const std::vector<LayoutCase>& cases) {
-  const SmallRun files;
-  files.folder().write("plan.json", plan_with_own_group());
-  References references(files);
-  for (const auto& c : cases) check_case(c, files, references);
-}
+void check_cases(const std::vector<LayoutCase>& cases) { check(cases, Precision::float64); }
+void check_cases_in_float32(const std::vector<LayoutCase>& cases) { check(cases, Precision::float32); }
 
 }  // namespace tessera::test

@@ -12,4 +12,8 @@ namespace tessera::test {
 // arithmetic says, or if an option did not change the program.
 void check_cases(const std::vector<LayoutCase>& cases);
 
+// The same in float32, where losses and norms are to be within 1e-5, and so are the gradients of the first step, and of
+// each with SGD.
+void check_cases_in_float32(const std::vector<LayoutCase>& cases);
+
 }  // namespace tessera::test

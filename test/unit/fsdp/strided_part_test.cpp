@@ -38,7 +38,14 @@ TEST_CASE("rows of a matrix are neighbours, columns a run in each row") {
 TEST_CASE("a cut of dim 1 takes all of the dims behind it") {
   const Box stack{{Block{0, 2}, Block{0, 3}, Block{0, 2}}};
   CHECK(places(stack, {{Block{0, 2}, Block{1, 2}, Block{0, 2}}}) == std::vector<std::int64_t>{2, 3, 8, 9});
-  CHECK_THROWS_AS(places(stack, {{Block{0, 2}, Block{0, 3}, Block{1, 2}}}), std::logic_error);
+  CHECK(places(stack, {{Block{1, 2}, Block{1, 3}, Block{0, 2}}}) == std::vector<std::int64_t>{8, 9, 10, 11});
+}
+
+TEST_CASE("a cut of the last dim is a run in each row, of whole dims before it or of a part of the first") {
+  const Box stack{{Block{0, 2}, Block{0, 3}, Block{0, 2}}};
+  CHECK(places(stack, {{Block{0, 2}, Block{0, 3}, Block{1, 2}}}) == std::vector<std::int64_t>{1, 3, 5, 7, 9, 11});
+  CHECK(places(stack, {{Block{1, 2}, Block{0, 3}, Block{1, 2}}}) == std::vector<std::int64_t>{7, 9, 11});
+  CHECK_THROWS_AS(places(stack, {{Block{0, 2}, Block{1, 3}, Block{1, 2}}}), std::logic_error);
 }
 
 TEST_CASE("an empty block names nothing") {
