@@ -47,9 +47,10 @@ std::vector<Field> log_rows() {
       integer("train.log.every", &LogSettings::every, between(1, 1e15), "2",
               {"A line every N steps on a terminal, every 10 N into a file or pipe; metrics.jsonl has every step.",
                "the lines on stderr"}),
-      not_yet(optional_row("train.log.trace", &LogSettings::trace, {.kind = Kind::path}, "no timeline", "trace.json",
-                           {"File for a timeline of instructions.", "the file"}),
-              "timelines"),
+      optional_row("train.log.trace", &LogSettings::trace, {.kind = Kind::path}, "no timeline", "trace.json",
+                   {"File for what each rank computed and communicated, instruction by instruction (its first 100000), "
+                    "for ui.perfetto.dev.",
+                    "the file"}),
   };
 }
 
@@ -62,9 +63,10 @@ std::vector<Field> debug_rows() {
       boolean("train.debug.poison_freed", &DebugSettings::poison_freed,
               {"Fill freed memory with NaN and copy every gather, so that a use after free shows; slow.",
                "memory by purpose in --dry-run"}),
-      not_yet(word("train.debug.only", &DebugSettings::only, {"none", "compute", "comm"}, "compute",
-                   {"Run only one half of the program, to measure it; the losses mean nothing then.", "step_s"}),
-              "timelines"),
+      word("train.debug.only", &DebugSettings::only, {"none", "compute", "comm"}, "compute",
+           {"Run computation and communication one after the other, and count the seconds of one of them alone as the "
+            "step's: against these the overlapped step is measured.",
+            "step_s"}),
   };
 }
 

@@ -85,6 +85,16 @@ fsdp::StoreOptions store_options(const Blueprint& blueprint, const program::Memo
           .gradient_slots = memory.gradient_slots};
 }
 
+executor::Measured measured(config::OnlyHalf only) {
+  switch (only) {
+    case config::OnlyHalf::none: return executor::Measured::together;
+    case config::OnlyHalf::compute: return executor::Measured::compute_alone;
+    case config::OnlyHalf::communication: return executor::Measured::communication_alone;
+  }
+  base::expect(false, "no such half: {}", static_cast<int>(only));
+  return {};
+}
+
 executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
   const auto& optimizer = blueprint.settings.train.optimizer;
   return {.max_grad_norm = optimizer.max_grad_norm,
@@ -92,7 +102,8 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .balance = blueprint.settings.model.balance_loss,
           .balance_coef = blueprint.architecture.config().router_aux_loss_coef,
           .z_coef = blueprint.settings.model.router_z_loss_coef,
-          .numbers = blueprint.numbers};
+          .numbers = blueprint.numbers,
+          .measured = measured(blueprint.settings.train.debug.only)};
 }
 
 // The first index of each rank of the group that cuts dim 0 of `fqn`.
@@ -170,6 +181,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
   const bool asks_for_groups = !settings.train.accelerator.parallel_plan.empty() || !sizes.extra.empty();
   if (const auto unused = plan::describe_unused_entries(plan, layout); asks_for_groups && !unused.empty())
     notes.push_back(unused);
+  for (auto& line : plan::describe_whole_uses(placements, architecture.units())) notes.push_back(std::move(line));
   auto decay = optim::group_by_decay(architecture.parameters(), settings.train.optimizer.no_decay_params, problems);
   problems.throw_if_any("the settings");
 

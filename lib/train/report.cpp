@@ -73,6 +73,25 @@ std::string without_last_newline(std::string text) {
 
 std::string count_per_second(double rate) { return base::format_count(std::llround(std::min(rate, 1e18))); }
 
+// Hidden: the share of a group's time that was not waited for.
+std::string format_groups(const EndPage& page) {
+  auto groups = page.groups;
+  std::erase_if(groups, [](const auto& group) { return group.bytes == 0; });
+  if (groups.empty()) return {};
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  base::Table table({{"group", base::Align::left},
+                     {"sent", base::Align::right},
+                     {"time", base::Align::right},
+                     {"exposed", base::Align::right},
+                     {"hidden", base::Align::right}});
+  for (const auto& group : groups)
+    table.add_row(
+        {group.name, base::format_bytes(group.bytes), base::format_seconds(group.seconds),
+         base::format_seconds(group.seconds_exposed),
+         group.seconds > 0 ? fmt::format("{:.0f} %", 100 * (1 - group.seconds_exposed / group.seconds)) : ""});
+  return table.str(2);
+}
+
 }  // namespace
 
 std::string format_start(const StartPage& page) {
@@ -135,6 +154,7 @@ std::string format_end(const EndPage& page) {
        {"time", base::format_seconds(page.seconds)},
        {"peak memory", page.peak_memory > 0 ? base::format_bytes(page.peak_memory) : ""}});
   text += format_times(page);
+  text += format_groups(page);
   for (const std::string& result : page.results) text += fmt::format("  {}\n", result);
   return without_last_newline(std::move(text));
 }

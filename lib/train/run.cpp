@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/quantity.h"
@@ -20,6 +21,7 @@
 #include "train/metrics.h"
 #include "train/report.h"
 #include "train/signals.h"
+#include "train/trace.h"
 #include "train/trainer.h"
 
 namespace tessera::train {
@@ -109,10 +111,15 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
                .peak_memory = peak_memory()};
   for (const auto& [kind, entry] : assembly.executor().timeline().entries())
     page.seconds_by_kind.emplace_back(kind, entry.seconds);
+  for (const auto& [group, traffic] : assembly.mesh().traffic())
+    page.groups.push_back({group, static_cast<std::uint64_t>(traffic.bytes_sent), traffic.seconds_under_way,
+                           std::min(traffic.seconds_exposed, traffic.seconds_under_way)});
   if (ending.evaluation)
     page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
                                        ending.evaluation->perplexity()));
   page.results.push_back("metrics: " + (output / "metrics.jsonl").string());
+  if (const auto& trace = assembly.blueprint().settings.train.log.trace; !trace.empty())
+    page.results.push_back("timeline: " + trace);
   return page;
 }
 
@@ -150,7 +157,12 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
   Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report);
+  const auto& trace = settings.train.log.trace;
+  ranks.barrier();
+  const auto origin = base::seconds_now();
+  if (!trace.empty()) assembly.executor().timeline().record(trace_events(world.size()));
   const auto ending = trainer.train();
+  if (!trace.empty()) write_trace(trace, assembly.executor().timeline().events(), origin, ranks);
   if (metrics) metrics->close();
   report.end(end_page(assembly, ending, output));
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);

@@ -155,7 +155,8 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   ++ending_.steps;
   ending_.tokens += result.tokens;
   base::log_debug("step {}: {}, of whose tokens {} count", ending_.steps, describe(windows), result.valid_tokens);
-  const auto seconds = base::seconds_now() - began;
+  const bool is_alone = settings.debug.only != config::OnlyHalf::none;
+  const auto seconds = is_alone ? result.measured_s : base::seconds_now() - began;
   ending_.step_seconds += seconds;
   record(windows, result, lr, seconds);
   if (result.outcome != executor::Outcome::non_finite) return;
