@@ -55,15 +55,27 @@ void PieceSum::add(std::int64_t begin, std::int64_t end, std::span<const std::by
 void PieceSum::add_block(const Part& part, std::int64_t begin, std::int64_t end, std::int64_t of_contributions,
                          std::span<const std::byte* const> contributions) {
   const auto elements = (end - begin) / size_of(part.type);
-  for (std::int64_t k = 0; k < ranks_; ++k) {
-    const auto* values =
-        k == rank_ ? own_bytes(part, begin, end) : contributions[static_cast<std::size_t>(k)] + of_contributions;
-    if (k == 0)
-      start_total(total_.data(), values, elements, part.type);
-    else
-      combine(total_.data(), values, elements, part.type, part.operation);
+  const auto values_of = [&](std::int64_t k) {
+    return k == rank_ ? own_bytes(part, begin, end) : contributions[static_cast<std::size_t>(k)] + of_contributions;
+  };
+  auto* const total = reinterpret_cast<std::byte*>(total_.data());
+  // Fewer passes over the block: the first values need no copy if they have the total's type, and the last ones are
+  // combined where the total is added to its target.
+  Block block{.total = values_of(0)};
+  if (ranks_ == 1 || total_type(part.type) != part.type) {
+    start_total(total, block.total, elements, part.type);
+    block.total = total;
   }
-  place(part, begin, end);
+  const auto combined = part.total_goes == TotalGoes::added ? ranks_ - 1 : ranks_;
+  for (std::int64_t k = 1; k < combined; ++k) {
+    if (block.total == total)
+      combine(total, values_of(k), elements, part.type, part.operation);
+    else
+      combine_into(total, block.total, values_of(k), elements, part.type, part.operation);
+    block.total = total;
+  }
+  if (1 <= combined && combined < ranks_) block.last = values_of(combined);
+  place(part, begin, end, block);
 }
 
 const std::byte* PieceSum::own_bytes(const Part& part, std::int64_t begin, std::int64_t end) {
@@ -74,19 +86,20 @@ const std::byte* PieceSum::own_bytes(const Part& part, std::int64_t begin, std::
   return packed;
 }
 
-void PieceSum::place(const Part& part, std::int64_t begin, std::int64_t end) const {
-  const auto total_size = size_of(total_type(part.type));
-  const auto target_size = part.total_goes == TotalGoes::added ? total_size : size_of(part.type);
-  const auto first = begin / size_of(part.type), last = end / size_of(part.type);
-  const auto* totals = reinterpret_cast<const std::byte*>(total_.data());
+void PieceSum::place(const Part& part, std::int64_t begin, std::int64_t end, const Block& block) const {
+  const auto value_size = size_of(part.type), total_size = size_of(total_type(part.type));
+  const auto target_size = part.total_goes == TotalGoes::added ? total_size : value_size;
+  const auto first = begin / value_size, last = end / value_size;
   for (auto element = first; element < last;) {
     const auto run = part.target.run(element * target_size, last * target_size);
     const auto elements = run.bytes / target_size;
-    const auto* total = totals + (element - first) * total_size;
-    if (part.total_goes == TotalGoes::added)
+    const auto* total = block.total + (element - first) * total_size;
+    if (part.total_goes == TotalGoes::stored)
+      store_total(run.data, total, elements, part.type);
+    else if (block.last == nullptr)
       add_total(run.data, total, elements, part.type);
     else
-      store_total(run.data, total, elements, part.type);
+      add_combined(run.data, total, block.last + (element - first) * value_size, elements, part.type, part.operation);
     element += elements;
   }
 }

@@ -46,10 +46,15 @@ class PieceSum {
     std::int64_t begin;  // in the sequence of bytes
     ByteSequence own, target;
   };
+  // What there is of a block: a total so far, and what is still to be combined with it (null: nothing).
+  struct Block {
+    const std::byte* total = nullptr;
+    const std::byte* last = nullptr;
+  };
   void add_block(const Part& part, std::int64_t begin, std::int64_t end, std::int64_t of_contributions,
                  std::span<const std::byte* const> contributions);
   [[nodiscard]] const std::byte* own_bytes(const Part& part, std::int64_t begin, std::int64_t end);
-  void place(const Part& part, std::int64_t begin, std::int64_t end) const;
+  void place(const Part& part, std::int64_t begin, std::int64_t end, const Block& block) const;
 
   std::vector<Part> parts_;
   std::int64_t bytes_ = 0;

@@ -67,6 +67,19 @@ void for_each_pair(void* to, const void* from, std::int64_t elements, Change cha
   for (std::int64_t k = 0; k < elements; ++k) change(target[k], source[k]);
 }
 
+// The same for three arrays, of which the last two are combined: change(target, total, value).
+template <class Total, class Value, class Change>
+void for_each_triple(void* to, const void* total, const void* values, std::int64_t elements, ReduceOperation operation,
+                     Change change) {
+  auto* __restrict target = static_cast<Total*>(to);
+  const auto* __restrict first = static_cast<const Total*>(total);
+  const auto* __restrict second = static_cast<const Value*>(values);
+  if (operation == ReduceOperation::add)
+    for (std::int64_t k = 0; k < elements; ++k) change(target[k], static_cast<Total>(first[k] + widened(second[k])));
+  else
+    for (std::int64_t k = 0; k < elements; ++k) change(target[k], larger<Total>(first[k], widened(second[k])));
+}
+
 }  // namespace
 
 ElementType total_type(ElementType type) { return type == ElementType::bfloat16 ? ElementType::float32 : type; }
@@ -84,6 +97,20 @@ void combine(void* total, const void* values, std::int64_t elements, ElementType
     else
       for_each_pair<Total, Value>(total, values, elements,
                                   [](Total& t, const Value& v) { t = larger<Total>(t, widened(v)); });
+  });
+}
+
+void combine_into(void* to, const void* total, const void* values, std::int64_t elements, ElementType type,
+                  ReduceOperation operation) {
+  with_types(type, [&]<class Value, class Total>(Value, Total) {
+    for_each_triple<Total, Value>(to, total, values, elements, operation, [](Total& t, Total v) { t = v; });
+  });
+}
+
+void add_combined(void* sum, const void* total, const void* values, std::int64_t elements, ElementType type,
+                  ReduceOperation operation) {
+  with_types(type, [&]<class Value, class Total>(Value, Total) {
+    for_each_triple<Total, Value>(sum, total, values, elements, operation, [](Total& t, Total v) { t += v; });
   });
 }
 

@@ -17,6 +17,14 @@ void start_total(void* total, const void* values, std::int64_t elements, Element
 // total = total + values, or the larger of both. A maximum with a NaN is a NaN.
 void combine(void* total, const void* values, std::int64_t elements, ElementType type, ReduceOperation operation);
 
+// to = total combined with values: the same bits, without a copy of `total` first. `to` is no other array.
+void combine_into(void* to, const void* total, const void* values, std::int64_t elements, ElementType type,
+                  ReduceOperation operation);
+
+// sum = sum + (total combined with values), where `sum` has total_type(type) too.
+void add_combined(void* sum, const void* total, const void* values, std::int64_t elements, ElementType type,
+                  ReduceOperation operation);
+
 // values = total; to bfloat16 rounded to the nearest, ties to even.
 void store_total(void* values, const void* total, std::int64_t elements, ElementType type);
 

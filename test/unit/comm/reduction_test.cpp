@@ -46,6 +46,54 @@ TEST_CASE("the larger of two values is a NaN if either is") {
   CHECK(total == other);
 }
 
+TEST_CASE("what is combined elsewhere, or added to a sum, has the bits of what is combined in place") {
+  // 2^24 + 1 is no float32; 2^24 + (1 + 1) is.
+  const std::array<float, 3> total{16777216.0F, -3, nan}, values{1, 5, 2};
+  for (const auto operation : {ReduceOperation::add, ReduceOperation::max}) {
+    auto in_place = total, into = std::array<float, 3>{}, sum = std::array<float, 3>{2, 100, 7}, expected = sum;
+    combine(in_place.data(), values.data(), 3, ElementType::float32, operation);
+    combine_into(into.data(), total.data(), values.data(), 3, ElementType::float32, operation);
+    add_combined(sum.data(), total.data(), values.data(), 3, ElementType::float32, operation);
+    add_total(expected.data(), in_place.data(), 3, ElementType::float32);
+    CHECK(std::bit_cast<std::array<std::uint32_t, 3>>(into) == std::bit_cast<std::array<std::uint32_t, 3>>(in_place));
+    CHECK(std::bit_cast<std::array<std::uint32_t, 3>>(sum) == std::bit_cast<std::array<std::uint32_t, 3>>(expected));
+  }
+  const float start = 3;
+  const std::uint16_t value = 0x3FC0;  // 1.5
+  float sum = 10;
+  add_combined(&sum, &start, &value, 1, ElementType::bfloat16, ReduceOperation::add);
+  CHECK(sum == 14.5F);
+}
+
+TEST_CASE("contributions of any number of ranks are combined in their order, wherever this rank stands among them") {
+  constexpr std::int64_t elements = 5;
+  for (std::int64_t ranks = 1; ranks <= 5; ++ranks)
+    for (std::int64_t rank = 0; rank < ranks; ++rank)
+      for (const auto goes : {TotalGoes::added, TotalGoes::stored}) {
+        INFO("rank " << rank << " of " << ranks);
+        std::vector<std::vector<float>> values(static_cast<std::size_t>(ranks), std::vector<float>(elements));
+        std::vector<float> target(elements, 0.125F), expected(elements);
+        for (std::size_t e = 0; e < elements; ++e) {
+          for (std::size_t k = 0; k < values.size(); ++k) {
+            values[k][e] = std::sin(static_cast<float>(10 * k + e)) * 1e3F / static_cast<float>(k + 3);
+            expected[e] = k == 0 ? values[0][e] : expected[e] + values[k][e];
+          }
+          if (goes == TotalGoes::added) expected[e] = target[e] + expected[e];
+        }
+        std::vector<const std::byte*> contributions;
+        for (const auto& v : values) contributions.push_back(reinterpret_cast<const std::byte*>(v.data()));
+        contributions[static_cast<std::size_t>(rank)] = nullptr;
+        auto& own = values[static_cast<std::size_t>(rank)];
+        PieceSum sum({{.type = ElementType::float32,
+                       .own = {own.data(), 1, elements, elements},
+                       .target = {target.data(), 1, elements, elements},
+                       .total_goes = goes}},
+                     rank, ranks);
+        sum.add(0, sum.bytes(), contributions);
+        CHECK(target == expected);
+      }
+}
+
 TEST_CASE("contributions are added in rank order, and then to what is there") {
   // 2^24 + 1 is no float32: only ((2^24 + 1) + 1) loses both ones; any other order gives 2^24 + 2.
   std::array<float, 1> own{1}, sum{0};
