@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tessera::plan {
@@ -172,6 +173,25 @@ std::string describe_placements(const std::vector<Placement>& placements, const 
     table.add_row(std::move(row));
   }
   return table.str();
+}
+
+std::vector<std::string> describe_whole_uses(const std::vector<Placement>& placements, const std::vector<Unit>& units) {
+  std::set<std::string> owned;
+  for (const Unit& unit : units)
+    for (const Use& use : unit.uses)
+      if (use.kind == UseKind::owned) owned.insert(use.fqn);
+  std::map<std::string, bool> is_whole;  // by extra parallel
+  for (const Placement& placement : placements) {
+    if (placement.extra.empty()) continue;
+    bool& whole = is_whole.try_emplace(placement.extra, true).first->second;
+    whole = whole && !owned.contains(placement.parameter.fqn);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [name, whole] : is_whole)
+    if (whole)
+      lines.push_back(fmt::format(
+          "{} splits parameters that are gathered whole for every use: it saves memory, not traffic", name));
+  return lines;
 }
 
 std::string describe_unused_entries(const ParallelPlan& plan, const layout::Layout& layout) {

@@ -64,7 +64,7 @@ MetricsLine line_of(const nlohmann::json& object) {
   for (const auto& [key, value] : object.items()) {
     if (key == "expert_load")
       line.expert_load = value.get<std::vector<std::vector<std::int64_t>>>();
-    else if (!value.is_string())
+    else if (!value.is_string() && !value.is_array())
       line.numbers[key] = number_of(value);
   }
   return line;
