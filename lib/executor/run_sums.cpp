@@ -146,11 +146,13 @@ void Executor::Run::finish_close() {
   const auto& o = executor_.options_;
   const auto total = result_.cross_entropy + o.balance_coef * result_.balance_loss + o.z_coef * result_.z_loss;
   const auto layers = executor_.architecture_.config().num_hidden_layers;
-  std::int64_t layer = layers;
+  std::int64_t layer = layers, layer_rank = 0;  // the first layer on any rank, and the first rank of it
   std::int64_t gradient = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (const auto first = std::llround(close_[close_ranks + r]); first > 0)
-      layer = std::min<std::int64_t>(layer, first - 1);
+    if (const auto first = std::llround(close_[close_ranks + r]); first > 0 && first - 1 < layer) {
+      layer = first - 1;
+      layer_rank = static_cast<std::int64_t>(r);
+    }
     gradient = std::max<std::int64_t>(gradient, std::llround(close_[close_ranks + ranks + r]));
   }
   auto place = close_ranks + 2 * ranks;
@@ -171,7 +173,8 @@ void Executor::Run::finish_close() {
   if (std::isfinite(total) && std::isfinite(result_.grad_norm)) return;
   result_.outcome = Outcome::non_finite;
   if (layer < layers)
-    result_.non_finite_where = fmt::format("the output of layer {}", layer);
+    result_.non_finite_where =
+        fmt::format("the output of layer {}{}", layer, ranks > 1 ? fmt::format(" on rank {}", layer_rank) : "");
   else if (!std::isfinite(total))
     result_.non_finite_where = "the loss";
   else

@@ -43,7 +43,7 @@ struct StepResult {
   std::map<std::string, double> group_norms;
   std::vector<std::vector<std::int64_t>> expert_load;  // [MoE layer][expert] slots
   double measured_s = 0;                               // of this rank, of what ExecutorOptions::measured asks for alone
-  std::string non_finite_where;  // "the output of layer 3", "the loss", "the gradient of model.norm.weight"
+  std::string non_finite_where;  // "the output of layer 3 on rank 2", "the loss", "the gradient of model.norm.weight"
 };
 
 }  // namespace tessera::executor
