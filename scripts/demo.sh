@@ -1,13 +1,31 @@
 #!/usr/bin/env bash
 # Installs, builds and trains a small mixture of experts on the text of the C++ standard library's headers (bytes as tokens).
 #
-#   scripts/demo.sh [--path.to.setting value ...]     further settings for tessera-train
+#   scripts/demo.sh [--ranks N] [--path.to.setting value ...]
+#     --ranks   1 (default), 2, 4 or 8 ranks, started by mpirun, which share experts and embedding among them
+#     others    further settings for tessera-train
 #
 # Every tenth file is held out. At the end the held-out cross entropy is compared with a bigram model of the same bytes; exit
 # code 1 if the trained model is not better. Results are in output/demo, or the folder that
 # TESSERA_DEMO_OUTPUT names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+ranks=1
+case ${1:-} in
+  -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --ranks)
+    case ${2:-} in 1|2|4|8) ranks=$2 ;; *) echo "demo.sh: --ranks is 1, 2, 4 or 8" >&2; exit 2 ;; esac
+    shift 2 ;;
+esac
+start=() share=()
+if [ "$ranks" -gt 1 ]; then
+  # As many sequences in a micro-step as on one rank, so that it is the same run.
+  start=(mpirun -n "$ranks" --bind-to none --oversubscribe)
+  [ "$(id -u)" -ne 0 ] || start+=(--allow-run-as-root)
+  share=(--train.accelerator.extra_parallel_names ep emb --train.accelerator.extra_parallel_sizes "$ranks" "$ranks"
+         --train.micro_batch_size $((8 / ranks)))
+fi
 scripts/build.sh --target tessera-train
 
 text=(/usr/include/c++/*)
@@ -24,7 +42,7 @@ held_out=("${held_out[@]:0:12}")
 
 output=${TESSERA_DEMO_OUTPUT:-output/demo}
 started=$(date +%s)
-build/bin/tessera-train scripts/demo/config.json --train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@"
+"${start[@]}" build/bin/tessera-train scripts/demo/config.json "${share[@]}" --train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@"
 echo "demo: trained in $(($(date +%s) - started)) s"
 
 python=.deps/python/bin/python
