@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "comm/agreement.h"
+#include "gathered.h"
 #include "support/catch.h"
 #include "support/ranks.h"
 #include "support/small_run.h"
@@ -51,11 +52,6 @@ std::vector<Replicated> layouts() {
   std::vector<Replicated> all{{Mode::replicate, 1}, {Mode::ddp, 1}};
   if (test::world().size() == 4) all.insert(all.end(), {{Mode::replicate, 2}, {Mode::ddp, 2}});
   return all;
-}
-
-test::Words joined(test::Words a, const test::Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 executor::StepResult run_step(test::Start& start, const program::Program& program) {
@@ -104,7 +100,7 @@ bool is_last_rank() { return test::world().rank() == test::world().size() - 1; }
 TEST_CASE("a run whose replicas are equal passes its checks, one every second step and one at the end") {
   const test::SmallRun files;
   for (const auto& layout : layouts()) {
-    const auto words = joined(layout.words(), {"--train.max_steps", "5", "--train.debug.check_replicas", "2"});
+    const auto words = test::joined(layout.words(), {"--train.max_steps", "5", "--train.debug.check_replicas", "2"});
     CAPTURE(words);
     CHECK(test::run_training(files.settings(words), test::world().communicator()).ending.steps == 5);
   }
@@ -176,7 +172,7 @@ TEST_CASE("a run whose replicas differ ends with exit code 4 at its first check"
   for (const auto& layout : layouts()) {
     CAPTURE(layout.words());
     const auto settings =
-        files.settings(joined(layout.words(), {"--train.max_steps", "9", "--train.debug.check_replicas", "3"}));
+        files.settings(test::joined(layout.words(), {"--train.max_steps", "9", "--train.debug.check_replicas", "3"}));
     test::Start start(settings, test::world().communicator());
     auto& assembly = start.assembly();
     if (is_last_rank()) assembly.store().parameter("lm_head.weight").master.mul_(2);
