@@ -1,6 +1,7 @@
 #include "program/builder.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "plan/unit_storage.h"
@@ -281,7 +282,8 @@ class Builder {
   }
 
   // Units whose backward in these micro-steps (or in the step) ends with this chain are reduced now. Reductions are
-  // under way while the next chain's gradients form: the pool holds a few buffers, not one per unit.
+  // under way while the gradients of the next chains form, of as many as are gathered ahead: the pool holds a few
+  // buffers, not one per unit.
   void emit_reduces_after(const Chain& c) {
     if (micro_ != last_of_turn_) return;
     if (!reduces_each_micro_step() && !is_last_micro_step()) return;
@@ -292,7 +294,8 @@ class Builder {
       return &*first == &c;
     };
     if (std::none_of(c.units.begin(), c.units.end(), is_first_user)) return;
-    flush_reduces();
+    ++reduced_chains_;
+    end_reduces(reduced_chains_ - std::max(1, options_.prefetch_depth), c.units);
     for (const auto u : c.units) {
       if (!is_first_user(u)) continue;
       const auto buffer = resource(ResourceKind::weight_gradient, u);
@@ -301,15 +304,23 @@ class Builder {
       std::vector<Resource> shards;
       add_shards(shards, u);
       start(std::move(i), {}, std::move(shards), {buffer});
+      reduced_with_[in_flight_.back().ticket] = reduced_chains_;
     }
   }
   [[nodiscard]] bool is_last_micro_step() const { return last_of_turn_ + 1 == options_.micro_steps; }
 
-  // Waits for the reductions under way. What is complete then is summed over its replicas under the rest of the step.
-  void flush_reduces() {
+  // Waits for the reductions under way that started with the `last` chain or before, and for those that add to shards
+  // of `units`. What is complete then is summed over its replicas under the rest of the step.
+  void end_reduces(std::int32_t last, const std::vector<std::int32_t>& units = {}) {
     std::vector<std::int32_t> reduced;
+    std::vector<Resource> shards;
+    for (const auto unit : units) add_shards(shards, unit);
     end_waits([&](const Instruction& wait) {
       if (wait.waits_for != Op::reduce) return false;
+      const bool shares = std::any_of(wait.adds.begin(), wait.adds.end(), [&](const Resource& r) {
+        return std::find(shards.begin(), shards.end(), r) != shards.end();
+      });
+      if (!shares && reduced_with_.at(wait.ticket) > last) return false;
       const bool is_complete = wait.micro + 1 == options_.micro_steps && wait.adds.size() == 1;
       if (is_complete) reduced.push_back(wait.target);
       return true;
@@ -353,7 +364,7 @@ class Builder {
 
   void emit_end() {
     if (trains()) {
-      flush_reduces();
+      end_reduces(reduced_chains_);
       for (std::size_t u = 0; u < program_.units.size(); ++u) emit_replica_sum(static_cast<std::int32_t>(u));
     }
     flush_all_waits();
@@ -395,7 +406,9 @@ class Builder {
   std::vector<Stage> order_;
   Program program_;
   std::vector<Instruction> in_flight_;
-  std::vector<bool> summed_;  // by unit: over its replicas
+  std::int32_t reduced_chains_ = 0;                    // whose reductions have started
+  std::map<std::int32_t, std::int32_t> reduced_with_;  // ticket of a reduction -> its chain among them
+  std::vector<bool> summed_;                           // by unit: over its replicas
   std::int32_t micro_ = 0;
   std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;

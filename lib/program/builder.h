@@ -20,7 +20,8 @@ struct BuilderOptions {
   // zero1, ddp: gathered once a step, reduced once (ddp differs by its placements).
   config::FsdpMode mode = config::FsdpMode::fsdp2;
   bool reshard_after_forward = true;  // fsdp2: false keeps a unit gathered from its forward to its backward
-  std::int32_t prefetch_depth = 1;    // chains whose units are gathered ahead of the one that runs
+  // Chains whose units are gathered ahead of the one that runs, and (at least one) whose reductions are under way.
+  std::int32_t prefetch_depth = 1;
   Recompute recompute = Recompute::none;
   Fusion fusion = Fusion::neighbours;
   // Two micro-steps at a time take turns at every exchange of rows, so that one computes while the other's rows travel.
