@@ -54,6 +54,27 @@ bool has_all_axes(const Grid& grid, const std::vector<std::string>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return grid.has_axis(axis); });
 }
 
+// "{0,2,4,6}"; "{0,1,2,...,1023}" of more than 8 members.
+std::string members_text(const Group& group) {
+  constexpr std::size_t most = 8, first = 3;
+  if (group.size() <= most) return fmt::format("{{{}}}", fmt::join(group, ","));
+  const Group begin(group.begin(), group.begin() + first);
+  return fmt::format("{{{},...,{}}}", fmt::join(begin, ","), group.back());
+}
+
+// "{0,1} {2,3}", and the number of groups if not all of them fit a line.
+std::string groups_text(const std::vector<Group>& groups) {
+  constexpr std::size_t line = 72;
+  std::string text;
+  for (const Group& group : groups) {
+    const std::string members = members_text(group);
+    if (!text.empty() && text.size() + members.size() > line)
+      return fmt::format("{} ... ({} groups)", text, groups.size());
+    text += (text.empty() ? "" : " ") + members;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::int64_t divisible_ranks(const LayoutSizes& sizes, const ExtraParallel& extra) {
@@ -121,20 +142,14 @@ std::int64_t Layout::position(std::int64_t rank, const std::string& name) const 
   return span.grid->position(rank, span.axes);
 }
 
-std::string describe_groups(const Layout& layout) {
-  base::Table table({{"group"}, {"size", base::Align::right}, {"ranks"}});
+std::string describe_groups(const Layout& layout, std::int64_t rank) {
+  base::Table table({{"group"}, {"size", base::Align::right}, {"ranks"}, {fmt::format("of rank {}", rank)}});
   for (const std::string& name : layout.group_names()) {
     const std::int64_t size = layout.group_size(name);
     const bool asked_for = name != "pp" && name != "ulysses" && name != "cp" && name != "tp";
     if (size == 1 && !asked_for) continue;
-    std::string ranks;
-    if (size == 1) {
-      ranks = "each rank alone";
-    } else {
-      for (const Group& group : layout.groups(name))
-        ranks += fmt::format("{}{{{}}}", ranks.empty() ? "" : " ", fmt::join(group, ","));
-    }
-    table.add_row({name, std::to_string(size), ranks});
+    table.add_row({name, std::to_string(size), size == 1 ? "each rank alone" : groups_text(layout.groups(name)),
+                   members_text(layout.group(rank, name))});
   }
   return table.str();
 }

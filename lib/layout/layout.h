@@ -120,7 +120,9 @@ class Layout {
   std::vector<Grid> extra_;
 };
 
-// Groups of `layout` as text, one line a group name (`--dry-run`); axes of size 1 that were not asked for are left out.
-[[nodiscard]] std::string describe_groups(const Layout& layout);
+// Groups of `layout` as text, one line a group name, and the group that `rank` is in (`--dry-run`). Axes of size 1 that
+// were not asked for are left out; of long groups the first members and the last are shown, of many the first groups
+// and their number.
+[[nodiscard]] std::string describe_groups(const Layout& layout, std::int64_t rank);
 
 }  // namespace tessera::layout

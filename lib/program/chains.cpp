@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -89,21 +90,22 @@ void complete(Chain& chain, const std::vector<Step>& steps, const std::vector<pl
 
 // Leaves in `writes` only what later steps and the sum of counts read, and what a recomputation is handed.
 void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recompute recompute) {
+  std::map<ValueId, std::int32_t> last_reader;  // the number of its step
+  for (std::size_t k = 0; k < a.steps().size(); ++k) {
+    const auto& step = a.steps()[k];
+    for (const auto& v : step.reads) last_reader[v] = static_cast<std::int32_t>(k);
+    for (const auto& move : step.moves) last_reader[move.first] = static_cast<std::int32_t>(k);
+  }
+  const bool sums_counts = a.balance() != config::BalanceLoss::sequence;
   for (auto& chain : chains) {
-    std::set<ValueId> wanted;
-    for (const auto& v : chain.writes)
-      if (v.kind == architecture::ValueKind::router_count && a.balance() != config::BalanceLoss::sequence)
-        wanted.insert(v);
-    for (auto k = static_cast<std::size_t>(chain.last) + 1; k < a.steps().size(); ++k) {
-      const auto& step = a.steps()[k];
-      wanted.insert(step.reads.begin(), step.reads.end());
-      for (const auto& move : step.moves) wanted.insert(move.first);
-    }
-    if (is_recomputed(chain, a, recompute))
-      wanted.insert(chain.kept.begin(), chain.kept.end());
-    else
-      chain.kept.clear();
-    std::erase_if(chain.writes, [&](const ValueId& v) { return !wanted.contains(v); });
+    if (!is_recomputed(chain, a, recompute)) chain.kept.clear();
+    const auto is_wanted = [&](const ValueId& v) {
+      const auto reader = last_reader.find(v);
+      return (reader != last_reader.end() && reader->second > chain.last) ||
+             (sums_counts && v.kind == architecture::ValueKind::router_count) ||
+             std::find(chain.kept.begin(), chain.kept.end(), v) != chain.kept.end();
+    };
+    std::erase_if(chain.writes, [&](const ValueId& v) { return !is_wanted(v); });
   }
 }
 

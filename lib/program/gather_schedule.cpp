@@ -70,6 +70,23 @@ void choose_starts(std::vector<Interval>& intervals, std::int32_t depth) {
   }
 }
 
+// What surrounds one instruction: intervals by their numbers, ascending.
+struct Place {
+  std::vector<std::size_t> gathers_before, waits_before, gathers_ahead, frees_after;
+};
+
+std::vector<Place> places_of(const std::vector<Interval>& intervals, std::size_t instructions) {
+  std::vector<Place> places(instructions);
+  for (std::size_t k = 0; k < intervals.size(); ++k) {
+    const auto& interval = intervals[k];
+    auto& start = places[interval.start];
+    (interval.start == interval.first ? start.gathers_before : start.gathers_ahead).push_back(k);
+    places[interval.first].waits_before.push_back(k);
+    places[interval.last].frees_after.push_back(k);
+  }
+  return places;
+}
+
 Instruction unit_instruction(Op op, std::int32_t unit) {
   Instruction i{.op = op};
   i.target = unit;
@@ -97,20 +114,18 @@ void schedule_gathers(Program& program, const BuilderOptions& options) {
     i.writes.push_back({.kind = ResourceKind::weights, .micro = -1, .index = intervals[k].unit, .value = {}});
     scheduled.push_back(std::move(i));
   };
-  for (std::size_t p = 0; p < program.instructions.size(); ++p) {
-    for (std::size_t k = 0; k < intervals.size(); ++k)
-      if (intervals[k].start == p && intervals[k].first == p) gather(k);
-    for (std::size_t k = 0; k < intervals.size(); ++k)
-      if (intervals[k].first == p) wait(k);
-    for (std::size_t k = 0; k < intervals.size(); ++k)
-      if (intervals[k].start == p && intervals[k].first > p) gather(k);
+  const auto free = [&](std::size_t k) {
+    auto i = unit_instruction(Op::free, intervals[k].unit);
+    i.frees.push_back({.kind = ResourceKind::weights, .micro = -1, .index = intervals[k].unit, .value = {}});
+    scheduled.push_back(std::move(i));
+  };
+  const auto places = places_of(intervals, program.instructions.size());
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    std::for_each(places[p].gathers_before.begin(), places[p].gathers_before.end(), gather);
+    std::for_each(places[p].waits_before.begin(), places[p].waits_before.end(), wait);
+    std::for_each(places[p].gathers_ahead.begin(), places[p].gathers_ahead.end(), gather);
     scheduled.push_back(std::move(program.instructions[p]));
-    for (const auto& interval : intervals) {
-      if (interval.last != p) continue;
-      auto i = unit_instruction(Op::free, interval.unit);
-      i.frees.push_back({.kind = ResourceKind::weights, .micro = -1, .index = interval.unit, .value = {}});
-      scheduled.push_back(std::move(i));
-    }
+    std::for_each(places[p].frees_after.begin(), places[p].frees_after.end(), free);
   }
   program.instructions = std::move(scheduled);
 }

@@ -40,7 +40,7 @@ std::string dry_run(const config::Settings& settings, std::int64_t world, std::i
   const auto& architecture = blueprint.architecture;
 
   std::string text = "# settings\n" + config::dump_settings(settings);
-  text += fmt::format("\n# groups ({} ranks)\n{}", world, layout::describe_groups(blueprint.layout));
+  text += fmt::format("\n# groups ({} ranks)\n{}", world, layout::describe_groups(blueprint.layout, rank));
   text += fmt::format("\n# parameters of rank {} ({} total, {} active per token)\n", rank,
                       base::format_count(architecture.total_parameters()),
                       base::format_count(architecture.active_parameters()));

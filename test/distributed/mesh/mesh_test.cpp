@@ -49,7 +49,7 @@ TEST_CASE("every group of every layout of these ranks has a communicator of its 
   const auto& world = test::world();
   for (const auto& sizes : layouts_of(world.size())) {
     const Layout layout(sizes);
-    INFO(describe_groups(layout));
+    INFO(describe_groups(layout, 0));
     const Mesh mesh(layout, world.communicator());
     bool right = mesh.communicator("")->size() == 1;
     for (const auto& name : layout.group_names())

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -205,20 +206,44 @@ TEST_CASE("the printed groups name every rank of every group") {
   LayoutSizes sizes;
   sizes.dp_shard = 4;
   sizes.extra = {{"ep", 2}};
-  CHECK(describe_groups(Layout(sizes)) ==
-        "group                 size  ranks\n"
-        "--------------------  ----  ---------------\n"
-        "world                    4  {0,1,2,3}\n"
-        "fsdp                     4  {0,1,2,3}\n"
-        "data                     4  {0,1,2,3}\n"
-        "dp_replicate+fsdp        4  {0,1,2,3}\n"
-        "dp_replicate             1  each rank alone\n"
-        "dp_shard                 4  {0,1,2,3}\n"
-        "ep                       2  {0,1} {2,3}\n"
-        "ep_fsdp                  2  {0,2} {1,3}\n"
-        "ep_replicate             1  each rank alone\n"
-        "ep+ep_fsdp               4  {0,1,2,3}\n"
-        "ep_replicate+ep_fsdp     2  {0,2} {1,3}\n");
+  CHECK(describe_groups(Layout(sizes), 3) ==
+        "group                 size  ranks            of rank 3\n"
+        "--------------------  ----  ---------------  ---------\n"
+        "world                    4  {0,1,2,3}        {0,1,2,3}\n"
+        "fsdp                     4  {0,1,2,3}        {0,1,2,3}\n"
+        "data                     4  {0,1,2,3}        {0,1,2,3}\n"
+        "dp_replicate+fsdp        4  {0,1,2,3}        {0,1,2,3}\n"
+        "dp_replicate             1  each rank alone  {3}\n"
+        "dp_shard                 4  {0,1,2,3}        {0,1,2,3}\n"
+        "ep                       2  {0,1} {2,3}      {2,3}\n"
+        "ep_fsdp                  2  {0,2} {1,3}      {1,3}\n"
+        "ep_replicate             1  each rank alone  {3}\n"
+        "ep+ep_fsdp               4  {0,1,2,3}        {0,1,2,3}\n"
+        "ep_replicate+ep_fsdp     2  {0,2} {1,3}      {1,3}\n");
+}
+
+TEST_CASE("of a thousand ranks the first groups are shown, with their number, and the group of one rank") {
+  LayoutSizes sizes;
+  sizes.dp_shard = 1024;
+  sizes.extra = {{"ep", 64}, {"emb", 8, GridPlacement::outer}};
+  std::istringstream lines(describe_groups(Layout(sizes), 700));
+  std::map<std::string, std::string> of;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.size() <= 160);
+    of[line.substr(0, line.find(' '))] = line;
+  }
+  // 700 = 10 * 64 + 60 in blocks of 64, and 5 * 128 + 60 in strides of 128.
+  CHECK_THAT(of["world"], Catch::Matchers::EndsWith("  {0,1,2,...,1023}"));
+  CHECK_THAT(of["ep"], Catch::Matchers::ContainsSubstring(
+                           " 64  {0,1,2,...,63} {64,65,66,...,127} {128,129,130,...,191} ... (16 groups) "));
+  CHECK_THAT(of["ep"], Catch::Matchers::EndsWith("  {640,641,642,...,703}"));
+  CHECK_THAT(of["ep_fsdp"], Catch::Matchers::ContainsSubstring(" 16  {0,64,128,...,960} {1,65,129,...,961} "));
+  CHECK_THAT(of["ep_fsdp"], Catch::Matchers::ContainsSubstring(" ... (64 groups) "));
+  CHECK_THAT(of["ep_fsdp"], Catch::Matchers::EndsWith("  {60,124,188,...,1020}"));
+  CHECK_THAT(of["emb"], Catch::Matchers::ContainsSubstring(
+                            "  8  {0,128,256,384,512,640,768,896} {1,129,257,385,513,641,769,897} ... "
+                            "(128 groups) "));
+  CHECK_THAT(of["emb_fsdp"], Catch::Matchers::EndsWith("  {640,641,642,...,767}"));
 }
 
 }  // namespace

@@ -333,6 +333,25 @@ TEST_CASE("the placement table shows each parameter's groups and its blocks on o
   CHECK(line_of("model.norm.weight") == "model.norm.weight [33] fsdp [27, 33)");
 }
 
+TEST_CASE("a name whose parameters are all gathered whole is told so, one of owned parameters is not") {
+  const std::vector<base::ParameterSpec> parameters{
+      {"layers.0.o_proj", {6, 5}}, {"layers.0.experts", {3, 5, 7}}, {"layers.1.experts", {3, 5, 7}}};
+  ParallelPlan plan;
+  plan.patterns["wide"] = {{"layers.*.o_proj", 1}};
+  plan.patterns["ep"] = {{"layers.*.experts", 2}};
+  base::Problems problems;
+  const auto placements =
+      place(parameters, plan, Layout(sizes_of(1, 4, {{"wide", 2}, {"ep", 2}})), MasterSharding::sharded, problems);
+  CHECK(problems.empty());
+  const auto units = [](UseKind first_experts) {
+    return std::vector<Unit>{{"a", {{"layers.0.o_proj", UseKind::whole}, {"layers.0.experts", first_experts}}},
+                             {"b", {{"layers.1.experts", UseKind::whole}}}};
+  };
+  const std::string rest = " splits parameters that are gathered whole for every use: it saves memory, not traffic";
+  CHECK(describe_whole_uses(placements, units(UseKind::owned)) == std::vector<std::string>{"wide" + rest});
+  CHECK(describe_whole_uses(placements, units(UseKind::whole)) == std::vector<std::string>{"ep" + rest, "wide" + rest});
+}
+
 TEST_CASE("entries that shard nothing are named in one line") {
   const std::string line = describe_unused_entries(built_in_plan(), Layout(sizes_of(1, 2, {{"ep", 1}})));
   CHECK(line ==
