@@ -89,10 +89,11 @@ void check_layout(const config::Settings& settings, config::Action action, std::
 }
 
 // Under mpirun an error that all ranks see is rank 0's to print; its exit ends the job. A rank that still lives after a
-// while saw it alone.
-void let_rank_0_speak(const comm::Launch& launch) {
-  if (launch.launcher == comm::Launcher::open_mpi && launch.rank > 0)
-    std::this_thread::sleep_for(std::chrono::seconds(3));
+// while saw it alone, and says which it is.
+std::string let_rank_0_speak(const comm::Launch& launch) {
+  if (launch.launcher != comm::Launcher::open_mpi || launch.rank == 0) return {};
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  return fmt::format("rank {}: ", launch.rank);
 }
 
 }  // namespace
@@ -107,8 +108,8 @@ int run_command(int argc, const char* const* argv) {
     return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
   } catch (...) {
     const auto failure = describe(std::current_exception());
-    if (failure.code == base::ExitCode::bad_input) let_rank_0_speak(launch);
-    base::log_error("{}", failure.message);
+    const auto speaker = failure.code == base::ExitCode::bad_input ? let_rank_0_speak(launch) : std::string();
+    base::log_error("{}{}", speaker, failure.message);
     return static_cast<int>(failure.code);
   }
 }

@@ -99,6 +99,17 @@ void MetricsFile::write(const EvaluationMetrics& m) {
   file_.write_line(line.str());
 }
 
+void MetricsFile::write(std::int64_t step, const std::vector<GroupTraffic>& groups) {
+  Line line;
+  line.add("step", step);
+  for (const auto& group : groups) {
+    const auto key = "traffic/" + group.name;
+    line.add(key + "/bytes", static_cast<std::int64_t>(group.bytes));
+    line.add(key + "/s", group.seconds).add(key + "/exposed_s", group.seconds_exposed);
+  }
+  file_.write_line(line.str());
+}
+
 void MetricsFile::write(const ExpertLoad& load) {
   std::vector<std::string> layers;
   for (const auto& slots : load.slots) layers.push_back(fmt::format("[{}]", fmt::join(slots, ",")));

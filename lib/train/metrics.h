@@ -59,6 +59,15 @@ struct ExpertLoad {
   [[nodiscard]] std::vector<double> max_over_mean() const;
 };
 
+// What this rank sent to the others of a group since the start, and how long that took. A line for all groups; keys:
+// step, traffic/<group>/bytes, traffic/<group>/s, traffic/<group>/exposed_s.
+struct GroupTraffic {
+  std::string name;
+  std::uint64_t bytes = 0;
+  double seconds = 0;          // of its collectives, from the start of each to its end; they may overlap
+  double seconds_exposed = 0;  // of these, for which the rank waited and did nothing else
+};
+
 enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file
 
 // Written by one rank. Every failure is an Error with path and reason.
@@ -70,6 +79,7 @@ class MetricsFile {
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
   void write(const ExpertLoad& load);
+  void write(std::int64_t step, const std::vector<GroupTraffic>& groups);
   void close() { file_.close(); }
 
  private:

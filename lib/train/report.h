@@ -42,14 +42,8 @@ struct EndPage {
   double seconds = 0;                                           // wall clock of the training loop
   double step_seconds = 0;                                      // of its steps, without evaluations
   std::vector<std::pair<std::string, double>> seconds_by_kind;  // kind of instruction -> seconds of one rank; any order
-  struct Group {  // what this rank sent to the others of one group, and how long that took
-    std::string name;
-    std::uint64_t bytes = 0;
-    double seconds = 0;          // of its collectives, from the start of each to its end
-    double seconds_exposed = 0;  // of these, for which the rank waited and did nothing else
-  };
-  std::vector<Group> groups;         // in any order; those without bytes are not shown
-  std::uint64_t peak_memory = 0;     // bytes of the process; 0: not known
+  std::vector<GroupTraffic> groups;                             // in any order; those without bytes are not shown
+  std::uint64_t peak_memory = 0;                                // bytes of the process; 0: not known
   std::vector<std::string> results;  // "held-out cross entropy 2.1234, perplexity 8.36", files
 };
 

@@ -101,6 +101,16 @@ std::uint64_t peak_memory() {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
 }
 
+// By group of several ranks.
+std::vector<GroupTraffic> traffic_of(const mesh::Mesh& mesh) {
+  std::vector<GroupTraffic> groups;
+  for (const auto& [group, traffic] : mesh.traffic())
+    if (traffic.bytes_sent > 0)
+      groups.push_back({group, static_cast<std::uint64_t>(traffic.bytes_sent), traffic.seconds_under_way,
+                        std::min(traffic.seconds_exposed, traffic.seconds_under_way)});
+  return groups;
+}
+
 EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem::path& output) {
   EndPage page{.reason = ending.reason,
                .steps = ending.steps,
@@ -111,9 +121,7 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
                .peak_memory = peak_memory()};
   for (const auto& [kind, entry] : assembly.executor().timeline().entries())
     page.seconds_by_kind.emplace_back(kind, entry.seconds);
-  for (const auto& [group, traffic] : assembly.mesh().traffic())
-    page.groups.push_back({group, static_cast<std::uint64_t>(traffic.bytes_sent), traffic.seconds_under_way,
-                           std::min(traffic.seconds_exposed, traffic.seconds_under_way)});
+  page.groups = traffic_of(assembly.mesh());
   if (ending.evaluation)
     page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
                                        ending.evaluation->perplexity()));
@@ -163,7 +171,10 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   if (!trace.empty()) assembly.executor().timeline().record(trace_events(world.size()));
   const auto ending = trainer.train();
   if (!trace.empty()) write_trace(trace, assembly.executor().timeline().events(), origin, ranks);
-  if (metrics) metrics->close();
+  if (metrics) {
+    if (const auto groups = traffic_of(assembly.mesh()); !groups.empty()) metrics->write(ending.steps, groups);
+    metrics->close();
+  }
   report.end(end_page(assembly, ending, output));
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
 }

@@ -109,6 +109,17 @@ TEST_CASE("evaluations and expert loads are objects of their own") {
   CHECK(lines[2]["expert_load_max_over_mean"] == Json::array());
 }
 
+TEST_CASE("what a rank sent is one object of all groups") {
+  const test::TempFolder folder;
+  MetricsFile(folder / "m", ExistingMetrics::replace).write(7, {{"ep", 1024, 0.5, 0.125}, {"ep_fsdp", 8, 0.25, 0}});
+  const auto line = lines_of(folder / "m").at(0);
+  CHECK(line["step"] == 7);
+  CHECK(line["traffic/ep/bytes"] == 1024);
+  CHECK(line["traffic/ep/s"] == 0.5);
+  CHECK(line["traffic/ep/exposed_s"] == 0.125);
+  CHECK(line["traffic/ep_fsdp/bytes"] == 8);
+}
+
 TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut short") {
   const test::TempFolder folder;
   const auto path = folder.write("m", "{\"step\":1}\n{\"step\":2,\"lo");

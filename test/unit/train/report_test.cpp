@@ -144,5 +144,16 @@ TEST_CASE("the end page has time by kind of instruction, and what is left is sho
   CHECK_THAT(text, !Contains("peak memory"));
 }
 
+TEST_CASE("the end page tells of each group what was sent, and how much of its time was hidden") {
+  EndPage page{.reason = "all 2 steps are done"};
+  page.groups = {{"ep", 1 << 20, 0.5, 0.125}, {"fsdp", 8 << 20, 2.0, 0.1}, {"emb", 0, 0, 0}};
+  const std::string text = format_end(page);
+  CHECK(text.find("fsdp") < text.find("ep "));  // the most bytes first
+  CHECK(text.find("95 %") != std::string::npos);
+  CHECK(text.find("75 %") != std::string::npos);
+  CHECK(text.find("8.00 MiB") != std::string::npos);
+  CHECK(text.find("emb") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera::train
