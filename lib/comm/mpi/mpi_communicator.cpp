@@ -198,7 +198,7 @@ Handle MpiCommunicator::all_to_all_rows(const void* send, std::span<const std::i
     return elements_of(data, offsets[at] * row_elements, offsets[at + 1] * row_elements, type);
   };
   auto* source = const_cast<void*>(send);  // only read
-  auto exchange = in_messages();
+  auto exchange = of_rows();
   for (std::int64_t k = 0; k < size(); ++k) {
     if (k == rank_) continue;
     exchange.receive(member(k), sequence_of(rows(receive, to, k), type));
@@ -206,11 +206,13 @@ Handle MpiCommunicator::all_to_all_rows(const void* send, std::span<const std::i
   }
   const auto own = rows(source, from, rank_), place = rows(receive, to, rank_);
   base::expect(own.row_elements == place.row_elements, "a rank sends itself what it receives");
-  if (own.row_elements > 0)
-    std::memcpy(place.data, own.data, static_cast<std::size_t>(own.row_elements) * element_bytes(type));
   std::vector<Transfer> phases;
   phases.push_back(std::move(exchange));
-  return start("all_to_all_rows", std::move(phases), std::move(keep));
+  auto handle = start("all_to_all_rows", std::move(phases), std::move(keep));
+  // While the others' rows are on their way.
+  if (own.row_elements > 0)
+    std::memcpy(place.data, own.data, static_cast<std::size_t>(own.row_elements) * element_bytes(type));
+  return handle;
 }
 
 Handle MpiCommunicator::broadcast(void* data, std::int64_t elements, ElementType type, std::int64_t root,

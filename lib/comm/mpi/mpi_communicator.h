@@ -55,9 +55,12 @@ class MpiCommunicator final : public Communicator {
   void set_label(std::string_view label) override;
 
  private:
-  // Messages alone are as fast for rows, and start sooner.
   [[nodiscard]] Transfer in_messages() const { return {message_bytes_, nullptr}; }
   [[nodiscard]] Transfer reading_or_in_messages() const { return {message_bytes_, &groups_->memory}; }
+  // Consecutive rows up to 4 MiB go as fast in messages, which start sooner.
+  [[nodiscard]] Transfer of_rows() const {
+    return {message_bytes_, &groups_->memory, 4 * groups_->memory.least_bytes()};
+  }
   [[nodiscard]] int member(std::int64_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Handle start(std::string_view operation, std::vector<Transfer> phases, KeepAlive keep);
   [[nodiscard]] Handle all_reduce_whole(const Strided& data, ElementType type, ReduceOperation operation,

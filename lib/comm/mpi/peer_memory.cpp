@@ -71,6 +71,7 @@ std::vector<Invitation> invite_all(MPI_Comm host, const Invitation& own) {
 }  // namespace
 
 PeerMemory::PeerMemory(MPI_Comm world, std::int64_t least_bytes) : least_bytes_(least_bytes) {
+  base::expect(0 <= least_bytes && least_bytes <= std::int64_t{1} << 50, "reading from {} bytes on", least_bytes);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);

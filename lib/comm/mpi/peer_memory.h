@@ -18,6 +18,7 @@ class PeerMemory {
   // ones are not worth it.
   PeerMemory(MPI_Comm world, std::int64_t least_bytes);
 
+  [[nodiscard]] std::int64_t least_bytes() const { return least_bytes_; }
   // Whether a sequence of `bytes` may pass between this rank and `rank` of the world by being read; they agree.
   [[nodiscard]] bool reaches(int rank, std::int64_t bytes) const;
   // Whether reading `sequence`, from anywhere, beats messages: short runs cost a look-up of pages each.

@@ -23,7 +23,8 @@ bool Transfer::Stream::done() const {
 }
 
 void Transfer::add_stream(Direction direction, int peer, ByteSequence bytes, std::int64_t count) {
-  const auto way = memory_ != nullptr && memory_->reaches(peer, count) ? Way::to_be_announced : Way::messages;
+  const bool reads = memory_ != nullptr && count >= least_read_bytes_ && memory_->reaches(peer, count);
+  const auto way = reads ? Way::to_be_announced : Way::messages;
   streams_.push_back({.direction = direction,
                       .peer = peer,
                       .bytes = std::move(bytes),

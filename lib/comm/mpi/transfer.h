@@ -32,8 +32,9 @@ struct Posting {
 // communicator of the requests.
 class Transfer {
  public:
-  // `memory` outlives this; null: all in messages.
-  Transfer(std::int64_t message_bytes, const PeerMemory* memory) : message_bytes_(message_bytes), memory_(memory) {}
+  // `memory` outlives this; null: all in messages. Sequences of fewer than `least_read_bytes` go in messages too.
+  Transfer(std::int64_t message_bytes, const PeerMemory* memory, std::int64_t least_read_bytes = 0)
+      : message_bytes_(message_bytes), memory_(memory), least_read_bytes_(least_read_bytes) {}
 
   void send(int peer, ByteSequence source);
   void receive(int peer, ByteSequence place);
@@ -105,6 +106,7 @@ class Transfer {
 
   std::int64_t message_bytes_;
   const PeerMemory* memory_;
+  std::int64_t least_read_bytes_;
   std::vector<Stream> streams_;
   std::optional<Sum> sum_;
   std::size_t reads_next_ = 0;  // the stream whose turn it is
