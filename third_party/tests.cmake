@@ -64,7 +64,8 @@ function(tessera_test room)
       set(environment ${TESSERA_MPI_ENVIRONMENT})
     endif()
     # New and freed memory is filled with garbage: fresh pages are zero, which would hide that a read came too early.
-    list(APPEND environment MALLOC_PERTURB_=128)
+    # Threads that wait sleep: spinning, those of two programs on the same cores keep each other from working.
+    list(APPEND environment MALLOC_PERTURB_=128 OMP_WAIT_POLICY=passive)
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES
       LABELS "${arg_LABELS};ranks${ranks}" PROCESSORS ${ranks} TIMEOUT 600 REQUIRED_FILES "${arg_DATA}"
