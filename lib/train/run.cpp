@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -11,11 +12,13 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
+#include "program/program.h"
 #include "train/assemble.h"
 #include "train/hosts.h"
 #include "train/metrics.h"
@@ -28,12 +31,18 @@ namespace tessera::train {
 
 namespace {
 
+// The first number of OMP_NUM_THREADS, or 0. Left alone, LibTorch would lower it to the number of cores.
+std::int64_t threads_of_environment() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  constexpr long most = 1 << 16;
+  const long threads = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  return threads > 0 && threads <= most ? threads : 0;
+}
+
 // train.threads, else what the user's environment says, else this rank's share of the cores.
 int set_threads(std::int64_t asked, std::int64_t share) {
-  if (asked > 0)
-    at::set_num_threads(static_cast<int>(asked));
-  else if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    at::set_num_threads(static_cast<int>(share));
+  const auto of_user = asked > 0 ? asked : threads_of_environment();
+  at::set_num_threads(static_cast<int>(of_user > 0 ? of_user : share));
   return at::get_num_threads();
 }
 
@@ -47,6 +56,29 @@ std::vector<std::int64_t> gather_threads(comm::Communicator& world, int threads)
 std::string describe_data(const data::Dataset& dataset) {
   return fmt::format("{}, {} windows of up to {} tokens", dataset.corpus().description(),
                      base::format_count(dataset.windows(0)), dataset.seq_len());
+}
+
+// Ranks with other settings, or other files of the same name on their host, would wait for each other for ever.
+void require_same_run(comm::Communicator& world, const Blueprint& blueprint,
+                      const std::vector<const data::Dataset*>& datasets) {
+  auto text = config::dump_settings(blueprint.settings);
+  for (const auto& p : blueprint.placements)
+    text += fmt::format("{} {} {}\n", p.parameter.fqn, fmt::join(p.parameter.shape, " "), p.extra);
+  for (const auto& line : program::describe(make_program(blueprint, program::StepKind::train, blueprint.global_batch)))
+    text += line + "\n";
+  for (const auto* dataset : datasets)
+    if (dataset != nullptr) text += describe_data(*dataset) + "\n";
+  std::vector<std::int64_t> hashes(static_cast<std::size_t>(world.size()), 0);
+  hashes[static_cast<std::size_t>(world.rank())] = static_cast<std::int64_t>(base::xxh3(text));
+  world.all_reduce(hashes.data(), world.size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
+  const auto other = std::find_if(hashes.begin(), hashes.end(), [&](std::int64_t h) { return h != hashes.front(); });
+  if (other == hashes.end()) return;
+  throw comm::AgreedError(
+      base::ExitCode::bad_input,
+      fmt::format(
+          "rank {} has other settings, or another model, plan or data, than rank 0; start all ranks by one command, "
+          "with files that are the same on every host",
+          other - hashes.begin()));
 }
 
 std::string describe_model(const architecture::ModelConfig& c) {
@@ -146,6 +178,7 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     training = make_dataset(*blueprint, Split::training);
     evaluation = make_dataset(*blueprint, Split::evaluation);
   });
+  require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
   const auto warnings = warnings_of(hosts, blueprint->layout, gather_threads(ranks, threads));
   Assembly assembly(std::move(*blueprint), world.communicator());
 
