@@ -20,6 +20,12 @@ target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tesse
 set(TESSERA_MPI_ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none)
+# Of every test. New and freed memory is filled with garbage: fresh pages are zero, which would hide that a read came too
+# early. Threads that wait sleep: spinning, those of two programs on the same cores keep each other from working.
+set(TESSERA_TEST_ENVIRONMENT ${TESSERA_MPI_ENVIRONMENT} MALLOC_PERTURB_=128 OMP_WAIT_POLICY=passive)
+# Of tests under mpirun too. Open MPI keeps memory until the process ends, which is no leak of ours.
+set(TESSERA_NO_LEAK_CHECK ASAN_OPTIONS=detect_leaks=0)
+set(TESSERA_RANKED_TEST_ENVIRONMENT ${TESSERA_TEST_ENVIRONMENT} OMP_NUM_THREADS=1 ${TESSERA_NO_LEAK_CHECK})
 
 function(tessera_test room)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS;RANKS;LABELS;DATA;LINKS")
@@ -56,16 +62,12 @@ function(tessera_test room)
   foreach(ranks IN LISTS arg_RANKS)
     set(entry ${program}_ranks${ranks})
     set(start ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks})
-    # Open MPI keeps memory until the process ends, which is no leak of ours.
-    set(environment ${TESSERA_MPI_ENVIRONMENT} OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0)
+    set(environment ${TESSERA_RANKED_TEST_ENVIRONMENT})
     if(ranks EQUAL 1)
       set(entry ${program})
       set(start)
-      set(environment ${TESSERA_MPI_ENVIRONMENT})
+      set(environment ${TESSERA_TEST_ENVIRONMENT})
     endif()
-    # New and freed memory is filled with garbage: fresh pages are zero, which would hide that a read came too early.
-    # Threads that wait sleep: spinning, those of two programs on the same cores keep each other from working.
-    list(APPEND environment MALLOC_PERTURB_=128 OMP_WAIT_POLICY=passive)
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES
       LABELS "${arg_LABELS};ranks${ranks}" PROCESSORS ${ranks} TIMEOUT 600 REQUIRED_FILES "${arg_DATA}"
