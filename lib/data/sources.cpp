@@ -83,7 +83,7 @@ class Collector {
     if (is_there(name)) return add_file(name);
     if (is_there(name + ".idx") && takes_pairs()) return add_file(name + ".idx");
     const std::vector<Path> matches = matches_of(name);
-    if (matches.empty()) problems_.add("{}: no file, folder or pattern matches {}", setting_, name);
+    if (matches.empty()) problems_.add("no file, folder or pattern matches {}", name);
     for (const Path& match : matches) is_folder(match) ? add_folder(match) : add_file(match);
   }
 
@@ -99,7 +99,7 @@ class Collector {
 
   void add_folder(const Path& folder) {
     const std::vector<Path> files = files_below(folder);
-    if (files.empty()) problems_.add("{}: folder {} has no files", setting_, folder.string());
+    if (files.empty()) problems_.add("folder {} has no files", folder.string());
     for (const Path& file : files) add_file(file);
   }
 
@@ -120,11 +120,9 @@ class Collector {
     const Path index = with_suffix(stem, ".idx"), tokens = with_suffix(stem, ".bin");
     if (!seen_.insert(index.lexically_normal()).second) return;
     if (!is_there(index))
-      problems_.add("{}: {} is not there; a megatron data set is a pair of files .bin and .idx", setting_,
-                    index.string());
+      problems_.add("{} is not there; a megatron data set is a pair of files .bin and .idx", index.string());
     else if (!is_there(tokens))
-      problems_.add("{}: {} is not there; a megatron data set is a pair of files .bin and .idx", setting_,
-                    tokens.string());
+      problems_.add("{} is not there; a megatron data set is a pair of files .bin and .idx", tokens.string());
     else
       sources_.push_back({index, DataFormat::megatron});
   }
