@@ -23,7 +23,7 @@ struct Hosts {
   std::int64_t threads_per_rank = 1;
 
   [[nodiscard]] std::int64_t host_of(std::int64_t rank) const;
-  [[nodiscard]] std::string describe() const;  // "2 hosts, 4 ranks each: node1, node2"
+  [[nodiscard]] std::string describe() const;  // "4 on node1, 4 on node2"
 };
 
 // Collective over `world`.
