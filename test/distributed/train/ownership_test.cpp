@@ -52,8 +52,7 @@ at::Tensor as_used(train::Assembly& assembly, const std::string& fqn) {
   const auto unit = plan::home_unit(units, fqn);
   const auto& uses = units[unit].uses;
   const auto use = std::find_if(uses.begin(), uses.end(), [&](const plan::Use& u) { return u.fqn == fqn; });
-  assembly.store().start_gather(unit);
-  assembly.store().wait_gather(unit);
+  for (auto& travelling : assembly.store().start_gather(unit)) travelling.handle->wait();
   auto value = assembly.store().weight(unit, static_cast<std::size_t>(use - uses.begin())).value().clone();
   assembly.store().free(unit);
   return value;
