@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "plan/unit_storage.h"
@@ -40,6 +41,7 @@ class Builder {
     program_.chains = std::move(stages.chains);
     order_ = std::move(stages.order);
     name_units();
+    note_shards();
     summed_.assign(program_.units.size(), false);
     for (const auto& step : architecture.steps()) {
       program_.exchanges.push_back(step.name());
@@ -76,6 +78,21 @@ class Builder {
         if (plan::home_unit(architecture_.units(), use.fqn) + 1 == program_.units.size())
           add_group(replicas, placement.replicate_group);
       }
+    }
+  }
+  void note_shards() {
+    std::map<std::string, std::vector<std::int32_t>> users;  // by parameter
+    const auto& units = architecture_.units();
+    for (std::size_t u = 0; u < units.size(); ++u)
+      for (const auto& use : units[u].uses) users[use.fqn].push_back(static_cast<std::int32_t>(u));
+    for (const auto& unit : units) {
+      std::set<std::int32_t> sharing;
+      for (const auto& use : unit.uses) sharing.insert(users[use.fqn].begin(), users[use.fqn].end());
+      sharing_.emplace_back(sharing.begin(), sharing.end());
+      has_bound_gradient_.push_back(std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& use) {
+        const auto group = plan::gather_group(plan::placement_of(placements_, use.fqn), use.kind);
+        return group.empty() || layout_.group_size(group) == 1;
+      }));
     }
   }
   void add_group(std::vector<std::string>& groups, const std::string& group) const {
@@ -233,29 +250,14 @@ class Builder {
       if (architecture::is_differentiable(v.kind)) i.adds.push_back(gradient_of(micro_, v));
     for (const auto u : c.units) {
       i.adds.push_back(resource(ResourceKind::weight_gradient, u));
-      if (has_bound_gradient(u)) add_shards(i.adds, u);
+      if (has_bound_gradient_[static_cast<std::size_t>(u)]) add_shards(i.adds, u);
     }
   }
 
-  // Some gradient of the unit is formed in the shard gradient itself: no other rank has a part of it.
-  [[nodiscard]] bool has_bound_gradient(std::int32_t unit) const {
-    const auto& uses = architecture_.units()[static_cast<std::size_t>(unit)].uses;
-    return std::any_of(uses.begin(), uses.end(), [&](const plan::Use& use) {
-      const auto group = plan::gather_group(plan::placement_of(placements_, use.fqn), use.kind);
-      return group.empty() || layout_.group_size(group) == 1;
-    });
-  }
   // The shard gradients of a unit, and of those that share a parameter with it.
   void add_shards(std::vector<Resource>& list, std::int32_t unit) const {
-    const auto& units = architecture_.units();
-    const auto& uses = units[static_cast<std::size_t>(unit)].uses;
-    for (std::size_t other = 0; other < units.size(); ++other) {
-      const auto& others = units[other].uses;
-      const bool shares = std::any_of(others.begin(), others.end(), [&](const plan::Use& a) {
-        return std::any_of(uses.begin(), uses.end(), [&](const plan::Use& b) { return a.fqn == b.fqn; });
-      });
-      if (shares) list.push_back(resource(ResourceKind::shard_gradient, static_cast<std::int32_t>(other)));
-    }
+    for (const auto other : sharing_[static_cast<std::size_t>(unit)])
+      list.push_back(resource(ResourceKind::shard_gradient, other));
   }
 
   void emit_backward(const Stage& stage) {
@@ -408,7 +410,11 @@ class Builder {
   std::vector<Instruction> in_flight_;
   std::int32_t reduced_chains_ = 0;                    // whose reductions have started
   std::map<std::int32_t, std::int32_t> reduced_with_;  // ticket of a reduction -> its chain among them
-  std::vector<bool> summed_;                           // by unit: over its replicas
+  // By unit: the units that share a parameter with it, itself included; and whether some gradient of it is formed in
+  // the shard gradient itself, because no other rank has a part of it.
+  std::vector<std::vector<std::int32_t>> sharing_;
+  std::vector<bool> has_bound_gradient_;
+  std::vector<bool> summed_;  // by unit: over its replicas
   std::int32_t micro_ = 0;
   std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;
