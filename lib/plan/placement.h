@@ -67,8 +67,8 @@ void check_owned_stacks(const std::vector<Placement>& placements, const std::vec
 [[nodiscard]] std::string describe_placements(const std::vector<Placement>& placements, const layout::Layout& layout,
                                               std::int64_t rank);
 
-// A line for the log for each extra parallel that splits nothing but parameters that are gathered whole: its group holds
-// less of them each, and they travel as far as under FSDP.
+// A line for the log for each extra parallel that splits nothing but parameters that are gathered whole: its group
+// holds less of them each, and they travel as far as under FSDP.
 [[nodiscard]] std::vector<std::string> describe_whole_uses(const std::vector<Placement>& placements,
                                                            const std::vector<Unit>& units);
 
