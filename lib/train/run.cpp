@@ -123,6 +123,9 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.ranks = b.layout.world();
   page.output = train.checkpoint.output_dir;
   page.notes = b.notes;
+  if (train.debug.only != config::OnlyHalf::none)
+    page.notes.push_back(fmt::format("seconds of a step are those of its {} alone, which waits for the other half",
+                                     config::value_text(b.settings, "train.debug.only")));
   if (b.architecture.config().moe_layers() > 0)
     page.notes.push_back(fmt::format("products of experts: {}", ops::name(assembly.model().expert_path())));
   return page;

@@ -318,6 +318,8 @@ void add_output_cases(Cases& cases, const Bench& bench) {
       {bench / "elsewhere"}};
   cases["train.log.level"] = {step_lines()};
   cases["train.log.every"] = {step_lines(), {}, {"--train.max_steps", "25", "--train.num_train_epochs", "9"}};
+  cases["train.log.trace"] = {lines_with("  timeline"), {}, {}, {bench / "trace.json"}};
+  cases["train.debug.only"] = {lines_with("  note: seconds")};
   cases["train.debug.check_replicas"] = {lines_with("replicas after")};
   cases["train.debug.poison_freed"] = {section("memory")};
 }
