@@ -66,6 +66,11 @@ std::vector<std::string> Fixture::names() {
   return list;
 }
 
+device::Numbers numbers_of(Bits bits) {
+  const auto type = bits == Bits::float32 ? at::kFloat : at::kDouble;
+  return {type, type, type};
+}
+
 Fixture::Fixture(const std::string& name) : folder_(fixtures / name) {
   base::Problems problems;
   const auto config = base::parse_json_file(folder_ / "config.json", base::JsonComments::refused);

@@ -13,6 +13,9 @@ namespace tessera::test {
 
 enum class Bits { float32, float64 };
 
+// Everything in that format.
+[[nodiscard]] device::Numbers numbers_of(Bits bits);
+
 // What a model computed for a batch, HuggingFace's or ours.
 struct Outcome {
   double loss = 0;

@@ -8,11 +8,6 @@
 namespace tessera::test {
 namespace {
 
-device::Numbers numbers_of(Bits bits) {
-  const auto type = bits == Bits::float32 ? at::kFloat : at::kDouble;
-  return {type, type, type};
-}
-
 void check_agreement(const Fixture& fixture, const std::filesystem::path& weights, Bits bits) {
   const architecture::Architecture architecture(fixture.config(), fixture.balance());
   ComposedModel model(architecture, numbers_of(bits));
