@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Compares tessera-train with PyTorch on one core: speed, memory, time to the first step; then small benchmarks of parts.
-#   scripts/bench.sh [--quick] [--ops]
+# Compares tessera-train with PyTorch at one rank and at several: speed, memory, time to the first step; then small benchmarks
+# of parts.
+#   scripts/bench.sh [--quick] [--ops] [--ranks "1 2 4"]
 #     --quick   two runs of each side instead of five
 #     --ops     only the small benchmarks (products, permutation, loss, attention, data)
+#     --ranks   the numbers of ranks, "1 2 4" if left out; above 1 each is run without expert parallelism and with the
+#               experts split over all ranks
 # The first call installs PyTorch with all its dependencies into .deps/peers (3 GB to fetch, 5 GB on disk). Results are in
 # output/bench/, those that were kept in test/bench/README.md. TESSERA_PEERS_PYTHON names a Python that has the packages of
 # scripts/peers/requirements.txt already.
@@ -11,12 +14,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fail() { printf 'bench: %s\n' "$*" >&2; exit 2; }
 
-command="scripts/bench.sh $*" repeats=5 compares=yes
+command="scripts/bench.sh $*" repeats=5 compares=yes all_ranks="1 2 4"
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) repeats=2 ;;
     --ops) compares=no ;;
-    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    --ranks)
+      all_ranks=${2:-}
+      [[ $all_ranks =~ ^\ *[1-9][0-9]*(\ +[1-9][0-9]*)*\ *$ ]] ||
+        fail "--ranks '$all_ranks': give numbers of ranks with blanks between them, such as \"1 2 4\""
+      shift ;;
+    -h|--help) sed -n '2,/^set/s/^# //p' "$0"; exit 0 ;;
     *) fail "unknown argument '$1'; see scripts/bench.sh --help" ;;
   esac
   shift
@@ -39,8 +47,12 @@ if [ $compares = yes ]; then
   python=${TESSERA_PEERS_PYTHON:-}
   if [ -z "$python" ]; then install_peers; python=.deps/peers/bin/python; fi
   "$python" scripts/peers/make_bench_inputs.py output/bench/inputs
-  "$python" scripts/peers/compare.py --inputs output/bench/inputs --output output/bench --bin build/bin --python "$python" \
-      --repeats $repeats --command "$command"
+  for ranks in $all_ranks; do
+    for ep in $(printf '1\n%s\n' "$ranks" | uniq); do
+      "$python" scripts/peers/compare.py --inputs output/bench/inputs --output output/bench --bin build/bin \
+          --python "$python" --ranks "$ranks" --ep "$ep" --repeats $repeats --command "$command"
+    done
+  done
 fi
 OMP_NUM_THREADS=1 build/bin/bench_ops | tee output/bench/ops.md
 build/bin/bench_data output/bench | tee output/bench/data.md

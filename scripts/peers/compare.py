@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs tessera-train and the PyTorch peer in turn and compares them; started by scripts/bench.sh.
+"""Runs tessera-train and the PyTorch peer in turn, at one layout, and compares them; started by scripts/bench.sh.
 
-Both train the model of make_bench_inputs.py from the same weights on the same tokens in the same order, one thread each.
-Speeds are medians over the steps after the third, then over the runs; peak memory and time to the first step are medians
-over the runs. Fails if the losses of a step differ by more than 1e-4.
+Both train a model of make_bench_inputs.py from the same weights on the same tokens in the same order with the same global
+batch, one thread a rank. With --ep N both split the experts over groups of N ranks and start from the model whose router
+spreads its choices. Speeds are medians over the steps after the third, then over the runs; peak memory and time to the first
+step are medians over the runs. Fails if the losses of a step differ by more than 1e-4.
 """
 import argparse
 import datetime
@@ -15,98 +16,29 @@ import re
 import statistics
 import subprocess
 import sys
-import threading
-import time
 
-BATCH, LENGTH, SEED, LR = 8, 512, 0, 3e-4
-WARM_UP = 3  # steps that are not timed
+from training_runs import BATCH, LENGTH, Subject, run_peer, run_tessera
+
 LOSS_TOLERANCE = 1e-4
-# What makes the peer fastest: freed memory stays with the process, in pages of 2 MiB. tessera-train sets the like for itself.
-PEER_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MALLOC_MMAP_THRESHOLD_": "8589934592",
-    "MALLOC_TRIM_THRESHOLD_": "17179869184",
-    "MALLOC_TOP_PAD_": "67108864",
-    "THP_MEM_ALLOC_ENABLE": "1",
-    "HF_HUB_OFFLINE": "1",
-}
-FIRST_STEP = re.compile(r"\bstep\s+1/")
-KIND_OF_INSTRUCTION = re.compile(r"^\s+(\S.*?)\s{2,}\S.*?\s{2,}([\d.]+) %$")
+TABLE_ROW = re.compile(r"\s{2,}")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=pathlib.Path, required=True)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="folder for logs, losses and result.md")
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of tessera-train and bench_sgemm")
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="folder for logs, losses and results")
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of tessera-train and, for one rank, bench_sgemm")
     parser.add_argument("--python", default=sys.executable, help="of an environment with the peer's packages")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--ep", type=int, default=1, help="ranks that share the experts")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--command", default="scripts/bench.sh", help="shown in the result")
-    return parser.parse_args()
-
-
-# ---- runs
-
-
-class Run:
-    """One training run of one side: steps [{loss, step_s, tokens}], seconds to the first step, peak bytes."""
-
-    def __init__(self, command, environment, log_path, read_steps):
-        self.first_step_s = None
-        began = time.monotonic()
-        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, errors="replace")
-        reader = threading.Thread(target=self._read, args=(process.stdout, began, log_path))
-        reader.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        reader.join()
-        if process.returncode != 0 or self.first_step_s is None:
-            raise SystemExit(f"compare.py: {command[0]} ended with code {process.returncode}; its output is in {log_path}")
-        self.peak_bytes = usage.ru_maxrss * 1024
-        self.steps = read_steps()
-        self.log = log_path.read_text()
-
-    def _read(self, stream, began, log_path):
-        with open(log_path, "w") as log:
-            for line in stream:
-                if self.first_step_s is None and FIRST_STEP.search(line):
-                    self.first_step_s = time.monotonic() - began
-                log.write(line)
-
-    def losses(self):
-        return [step["loss"] for step in self.steps]
-
-    def step_s(self):
-        return statistics.median(step["step_s"] for step in self.steps[WARM_UP:])
-
-
-def read_jsonl(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def run_tessera(arguments, number):
-    folder = arguments.output / f"tessera-{number}"
-    settings = {
-        "model.model_path": arguments.inputs / "model", "data.train_path": arguments.inputs / "corpus.idx",
-        "data.max_seq_len": LENGTH, "train.micro_batch_size": BATCH, "train.global_batch_size": BATCH,
-        "train.max_steps": arguments.steps, "train.seed": SEED, "train.threads": 1, "train.optimizer.lr": LR,
-        "train.optimizer.max_grad_norm": 0, "train.checkpoint.output_dir": folder,
-    }
-    command = [str(arguments.bin / "tessera-train")]
-    for name, value in settings.items():
-        command += ["--" + name, str(value)]
-    return Run(command, {"OMP_NUM_THREADS": "1"}, arguments.output / f"tessera-{number}.log",
-               lambda: [line for line in read_jsonl(folder / "metrics.jsonl") if "loss" in line])
-
-
-def run_peer(arguments, number):
-    steps = arguments.output / f"peer-{number}.jsonl"
-    command = [arguments.python, str(pathlib.Path(__file__).parent / "pytorch_peer.py"), str(arguments.inputs), "--steps",
-               str(arguments.steps), "--json", str(steps), "--batch", str(BATCH), "--length", str(LENGTH), "--lr", str(LR),
-               "--seed", str(SEED)]
-    return Run(command, PEER_ENVIRONMENT, arguments.output / f"peer-{number}.log", lambda: read_jsonl(steps))
+    parser.add_argument("settings", nargs="*", help="after --: further settings for tessera-train")
+    arguments = parser.parse_args()
+    if arguments.ranks % arguments.ep or BATCH % arguments.ranks:
+        parser.error(f"--ep {arguments.ep} must divide --ranks {arguments.ranks}, which must divide {BATCH}, the sequences a step")
+    return arguments
 
 
 def measure_sgemm(arguments):
@@ -147,61 +79,105 @@ def spread(values, form):
     return f"{form(statistics.median(values))} ({form(min(values))} to {form(max(values))})"
 
 
-def result_table(arguments, ours, theirs, sgemm):
-    config = json.loads((arguments.inputs / "model" / "config.json").read_text())
-    tokens = BATCH * LENGTH
-    gflop = flop_of_step(config, tokens, LENGTH) / 1e9
-    speed = [[tokens / run.step_s() for run in runs] for runs in (ours, theirs)]
-    peak = [[run.peak_bytes / 2**20 for run in runs] for runs in (ours, theirs)]
-    first = [[run.first_step_s for run in runs] for runs in (ours, theirs)]
-    share = [[gflop / run.step_s() / statistics.median(sgemm) for run in runs] for runs in (ours, theirs)]
+def row(name, ours, theirs, form, words):
+    """words(ratio of the medians, ours / theirs)"""
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    return f"| {name} | {spread(ours, form)} | {spread(theirs, form)} | {words(ratio)} |"
 
-    def row(name, values, form, better_is_more):
-        a, b = (statistics.median(side) for side in values)
-        ratio = a / b if better_is_more else b / a
-        words = f"{ratio:.2f} x" if better_is_more else f"{a / b:.2f} x" if name.startswith("peak") else f"{ratio:.1f} x sooner"
-        return f"| {name} | {spread(values[0], form)} | {spread(values[1], form)} | {words} |"
 
+def result_table(arguments, ours, theirs):
+    def values(read):
+        return [[read(run) for run in runs] for runs in (ours, theirs)]
+
+    times, mib = "{:.2f} x".format, 2**20
     difference = max(abs(a - b) for x, y in zip(ours, theirs) for a, b in zip(x.losses(), y.losses()))
-    lines = [
-        f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores, one of them used; load at the end "
-        f"{os.getloadavg()[0]:.1f}. `{arguments.command}`",
-        "",
-        f"Medians of {arguments.repeats} alternated runs of {arguments.steps} steps (least to greatest); sgemm of this core "
-        f"{spread(sgemm, '{:.1f}'.format)} GFLOP/s; {gflop:.1f} GFLOP a step.",
-        "",
-        "| | tessera-train | PyTorch | ratio |",
-        "| --- | --- | --- | --- |",
-        row("tokens/s", speed, "{:.0f}".format, True),
-        row("share of sgemm", share, "{:.2f}".format, True),
-        row("peak memory, MiB", peak, "{:.0f}".format, False),
-        row("start to end of first step, s", first, "{:.2f}".format, False),
-        f"| largest difference of losses | {difference:.1e} | | |",
-    ]
+    lines = ["| | tessera-train | PyTorch | ratio |", "| --- | --- | --- | --- |",
+             row("tokens/s", *values(lambda run: run.tokens_per_s()), "{:.0f}".format, times)]
+    if arguments.ranks == 1:
+        lines.append(row("peak memory, MiB", *values(lambda run: run.peaks[0] / mib), "{:.0f}".format, times))
+    else:
+        lines.append(row("peak memory, MiB, greatest of the ranks", *values(lambda run: max(run.peaks) / mib),
+                         "{:.0f}".format, times))
+        lines.append(row("peak memory, MiB, sum of the ranks", *values(lambda run: sum(run.peaks) / mib),
+                         "{:.0f}".format, times))
+    lines.append(row("start to end of first step, s", *values(lambda run: run.first_step_s), "{:.2f}".format,
+                     lambda ratio: f"{1 / ratio:.1f} x sooner"))
+    lines.append(f"| largest difference of losses | {difference:.1e} | | |")
     return "\n".join(lines)
 
 
-def kinds_table(log):
-    """The end page's table of kinds of instructions, those above 0.5 %."""
-    rows = [m.groups() for m in map(KIND_OF_INSTRUCTION.match, log.splitlines()) if m and float(m[2]) >= 0.5]
-    rows.sort(key=lambda row: -float(row[1]))
-    return "\n".join(["| instruction | share of the time, % |", "| --- | --- |"] + [f"| {k} | {s} |" for k, s in rows])
+def share_of_sgemm(arguments, ours, theirs, sgemm):
+    config = json.loads((arguments.inputs / "model" / "config.json").read_text())
+    gflop = flop_of_step(config, BATCH * LENGTH, LENGTH) / 1e9
+    share = [[gflop / run.step_s() / statistics.median(sgemm) for run in runs] for runs in (ours, theirs)]
+    return (f"\nsgemm of this core {spread(sgemm, '{:.1f}'.format)} GFLOP/s; {gflop:.1f} GFLOP a step: tessera-train reaches "
+            f"{spread(share[0], '{:.2f}'.format)} of it, PyTorch {spread(share[1], '{:.2f}'.format)}.\n")
+
+
+def table_of_end_page(log, first_title):
+    """The rows of the end page's table with this title over its first column, title first."""
+    lines = iter(log.splitlines())
+    for line in lines:
+        title = TABLE_ROW.split(line.strip())
+        if title[0] != first_title or len(title) < 3:
+            continue
+        next(lines)
+        rows = [title]
+        for line in lines:
+            cells = TABLE_ROW.split(line.strip())
+            if len(cells) not in (len(title), len(title) - 1):
+                break
+            rows.append(cells + [""] * (len(title) - len(cells)))
+        return rows
+    return []
+
+
+def markdown(rows):
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
+
+
+def end_page_tables(log, steps):
+    """Where rank 0's time went: the kinds of instructions from 0.5 % on, and the groups' traffic."""
+    kinds = table_of_end_page(log, "instruction")
+    tables = [markdown(kinds[:1] + [cells for cells in kinds[1:] if float(cells[2].rstrip(" %")) >= 0.5])]
+    groups = table_of_end_page(log, "group")
+    if groups:
+        tables.append(f"Traffic of rank 0 in {steps} steps; *exposed* is the time in which it computed nothing because it "
+                      "waited for this group.\n\n" + markdown(groups))
+    return "\n\n".join(tables)
+
+
+def title(arguments):
+    ranks = "one rank" if arguments.ranks == 1 else f"{arguments.ranks} ranks"
+    return f"### {ranks}, ep {arguments.ep}" if arguments.ranks > 1 else f"### {ranks}"
 
 
 def main():
     arguments = parse_arguments()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    folder = arguments.output / f"ranks{arguments.ranks}-ep{arguments.ep}"
+    model = "spread" if arguments.ep > 1 else "model"
+    subject = Subject(arguments.inputs / model, arguments.inputs / "corpus", arguments.steps, arguments.ranks, arguments.ep)
+    load_before = os.getloadavg()[0]
     ours, theirs, sgemm = [], [], []
     for number in range(1, arguments.repeats + 1):
-        sgemm.append(measure_sgemm(arguments))
-        ours.append(run_tessera(arguments, number))
-        theirs.append(run_peer(arguments, number))
+        if arguments.ranks == 1:
+            sgemm.append(measure_sgemm(arguments))
+        ours.append(run_tessera(subject, arguments.bin / "tessera-train", folder / f"tessera-{number}", arguments.settings))
+        theirs.append(run_peer(subject, arguments.python, folder / f"peer-{number}"))
         require_equal_losses(ours[-1], theirs[-1])
-        tokens = BATCH * LENGTH
-        print(f"run {number}/{arguments.repeats}: tessera-train {tokens / ours[-1].step_s():.0f} tokens/s, PyTorch "
-              f"{tokens / theirs[-1].step_s():.0f} tokens/s, sgemm {sgemm[-1]:.1f} GFLOP/s", flush=True)
-    result = result_table(arguments, ours, theirs, sgemm) + "\n\n" + kinds_table(ours[-1].log) + "\n"
-    (arguments.output / "result.md").write_text(result)
+        print(f"{arguments.ranks} ranks, ep {arguments.ep}, run {number}/{arguments.repeats}: tessera-train "
+              f"{ours[-1].tokens_per_s():.0f} tokens/s, PyTorch {theirs[-1].tokens_per_s():.0f} tokens/s", flush=True)
+    parts = [
+        title(arguments),
+        f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores; load before {load_before:.1f}, at the end "
+        f"{os.getloadavg()[0]:.1f}; `{arguments.command}`. Medians of {arguments.repeats} alternated runs of "
+        f"{arguments.steps} steps (least to greatest).\n",
+        result_table(arguments, ours, theirs),
+        share_of_sgemm(arguments, ours, theirs, sgemm) if sgemm else "",
+        end_page_tables(ours[-1].log, arguments.steps),
+    ]
+    result = "\n".join(parts) + "\n"
+    (folder / "result.md").write_text(result)
     print("\n" + result)
 
 

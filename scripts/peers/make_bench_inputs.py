@@ -4,6 +4,9 @@
     make_bench_inputs.py FOLDER [--tokens N]
 
 FOLDER/model    config.json and model.safetensors: transformers' own initial values, seed 0, float32.
+FOLDER/spread   the same with the embedding times 50 (rows of about unit size). With transformers' own values nearly all
+                tokens choose the same experts from the second layer on, and a run that splits the experts over ranks would
+                measure this imbalance; here the choices are spread.
 FOLDER/corpus   .bin and .idx (Megatron-Core's format, int32, one document): the C++ standard library's headers. Words,
                 runs of blanks and single other characters are pieces; the most frequent 8191 pieces are tokens 1 to
                 8191 in the order of their frequency, every other piece is token 0.
@@ -22,15 +25,20 @@ ARCHITECTURE = dict(
     decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True, router_aux_loss_coef=0.0,
     tie_word_embeddings=False, attention_bias=False, attention_dropout=0.0, rms_norm_eps=1e-6,
     max_position_embeddings=4096, initializer_range=0.02, rope_theta=1000000.0)
+SPREAD = 50.0  # times the embedding
 PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-def write_model(folder):
+def write_models(folder, spread_folder):
     import torch
     from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
     torch.manual_seed(0)
-    Qwen3MoeForCausalLM(Qwen3MoeConfig(**ARCHITECTURE)).float().save_pretrained(folder)
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**ARCHITECTURE)).float()
+    model.save_pretrained(folder)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(SPREAD)
+    model.save_pretrained(spread_folder)
 
 
 def pieces_of_headers(count):
@@ -63,11 +71,11 @@ def main():
     parser.add_argument("--tokens", type=int, default=300_000)
     arguments = parser.parse_args()
     folder = arguments.folder
-    done = folder / f"complete-{arguments.tokens}"
+    done = folder / f"made-{arguments.tokens}"
     if done.exists():
         return
     os.makedirs(folder, exist_ok=True)
-    write_model(folder / "model")
+    write_models(folder / "model", folder / "spread")
     write_corpus(folder / "corpus", arguments.tokens)
     done.touch()
 
