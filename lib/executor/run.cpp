@@ -6,6 +6,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <cmath>
@@ -155,16 +156,19 @@ const std::shared_ptr<comm::Communicator>& Executor::Run::world() const {
 
 // ---- chains
 
-model::Values Executor::Run::inputs_of(const Instruction& i, Inputs kind) const {
+model::Values Executor::Run::inputs_of(const Instruction& i) const {
   model::Values values;
-  for (const auto& r : i.reads) {
-    if (r.kind != ResourceKind::value) continue;
-    auto value = tape_.value(r);
-    if (kind == Inputs::leaves && architecture::is_differentiable(r.value.kind)) {
-      value = value.detach();
-      value.set_requires_grad(true);
-    }
-    values.emplace(r.value, std::move(value));
+  for (const auto& r : i.reads)
+    if (r.kind == ResourceKind::value) values.emplace(r.value, tape_.value(r));
+  return values;
+}
+
+model::Values Executor::Run::inputs_of(const Instruction& i, Graph& graph) const {
+  auto values = inputs_of(i);
+  for (auto& [id, value] : values) {
+    if (!architecture::is_differentiable(id.kind)) continue;
+    graph.inputs.emplace_back(id, std::make_shared<Arrival>());
+    value = enter(value, graph.inputs.back().second);
   }
   return values;
 }
@@ -188,15 +192,10 @@ model::HeadSums Executor::Run::run_head(const Instruction& i, model::Values& val
                                    facts(i.micro));
 }
 
-Graph Executor::Run::graph_of(const program::Chain& chain, const model::Values& inputs,
-                              const model::Values& values) const {
-  Graph graph;
-  for (const auto& v : chain.reads)
-    if (architecture::is_differentiable(v.kind)) graph.inputs.emplace_back(v, inputs.at(v));
+void Executor::Run::add_outputs(Graph& graph, const program::Chain& chain, const model::Values& values) {
   for (const auto& v : chain.writes)
     if (architecture::is_differentiable(v.kind) && values.at(v).requires_grad())
-      graph.outputs.emplace_back(v, values.at(v));
-  return graph;
+      graph.outputs.emplace_back(v, torch::autograd::impl::gradient_edge(values.at(v)));
 }
 
 // Counts the load of experts and remembers the first layer whose output is not finite. In the first forward only.
@@ -220,11 +219,11 @@ void Executor::Run::note_outputs(const program::Chain& chain, const model::Value
 
 void Executor::Run::forward(const Instruction& i) {
   const auto& chain = chain_of(i);
-  const Resource graph{.kind = ResourceKind::graph, .micro = i.micro, .index = i.target, .value = {}};
-  const bool keeps_graph = std::find(i.writes.begin(), i.writes.end(), graph) != i.writes.end();
+  const Resource name{.kind = ResourceKind::graph, .micro = i.micro, .index = i.target, .value = {}};
+  const bool keeps_graph = std::find(i.writes.begin(), i.writes.end(), name) != i.writes.end();
   const at::AutoGradMode mode(keeps_graph);
-  const auto inputs = inputs_of(i, keeps_graph ? Inputs::leaves : Inputs::plain);
-  auto values = inputs;
+  Graph graph;
+  auto values = keeps_graph ? inputs_of(i, graph) : inputs_of(i);
   if (step(chain.last).segment == architecture::SegmentKind::head &&
       step(chain.last).type == architecture::Step::Type::segment) {
     const auto sums = run_head(i, values);
@@ -233,7 +232,10 @@ void Executor::Run::forward(const Instruction& i) {
   }
   run_chain(chain, values);
   note_outputs(chain, values);
-  if (keeps_graph) tape_.set_graph(graph, graph_of(chain, inputs, values));
+  if (keeps_graph) {
+    add_outputs(graph, chain, values);
+    tape_.set_graph(name, std::move(graph));
+  }
   for (const auto& r : i.writes)
     if (r.kind == ResourceKind::value) tape_.set_value(r, values.at(r.value).detach());
 }
@@ -241,10 +243,11 @@ void Executor::Run::forward(const Instruction& i) {
 void Executor::Run::recompute(const Instruction& i) {
   const at::AutoGradMode mode(true);
   const auto& chain = chain_of(i);
-  const auto inputs = inputs_of(i, Inputs::leaves);
-  auto values = inputs;
+  Graph graph;
+  auto values = inputs_of(i, graph);
   run_chain(chain, values);
-  tape_.set_graph(i.writes.front(), graph_of(chain, inputs, values));
+  add_outputs(graph, chain, values);
+  tape_.set_graph(i.writes.front(), std::move(graph));
 }
 
 void Executor::Run::take_gradients(const Instruction& i) {
@@ -253,36 +256,39 @@ void Executor::Run::take_gradients(const Instruction& i) {
 }
 
 void Executor::Run::add_input_gradients(const Instruction& i, const Graph& graph) {
-  for (const auto& [id, leaf] : graph.inputs)
-    tape_.add_gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = id}, leaf.grad());
+  for (const auto& [id, arrival] : graph.inputs)
+    tape_.add_gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = id}, arrival->gradient);
 }
 
 void Executor::Run::backward(const Instruction& i) {
   take_gradients(i);
   const auto& graph = tape_.graph({.kind = ResourceKind::graph, .micro = i.micro, .index = i.target, .value = {}});
-  std::vector<at::Tensor> outputs, gradients;
-  for (const auto& [id, output] : graph.outputs) {
+  torch::autograd::edge_list roots;
+  torch::autograd::variable_list gradients;
+  for (const auto& [id, edge] : graph.outputs) {
     auto gradient = tape_.gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = id});
     if (!gradient.defined()) continue;
-    outputs.push_back(output);
+    roots.push_back(edge);
     gradients.push_back(std::move(gradient));
   }
-  if (!outputs.empty()) torch::autograd::backward(outputs, gradients);
+  if (!roots.empty())
+    torch::autograd::Engine::get_default_engine().execute(roots, gradients, /*keep_graph=*/false,
+                                                          /*create_graph=*/false, /*accumulate_grad=*/true);
   add_input_gradients(i, graph);
 }
 
 void Executor::Run::forward_backward(const Instruction& i) {
   const at::AutoGradMode mode(true);
   take_gradients(i);
-  const auto inputs = inputs_of(i, Inputs::leaves);
-  auto values = inputs;
+  Graph graph;
+  auto values = inputs_of(i, graph);
   const auto sums = run_head(i, values);
   sums_.cross_entropy += sums.cross_entropy;
   sums_.balance += sums.balance;
   sums_.z += sums.z;
   const auto& loss = values.at({ValueKind::loss, -1});
   if (loss.requires_grad()) torch::autograd::backward({loss}, {});
-  add_input_gradients(i, graph_of(chain_of(i), inputs, values));
+  add_input_gradients(i, graph);
 }
 
 // ---- exchanges

@@ -46,11 +46,11 @@ class Executor::Run {
   // Runs the steps of a chain on `values`, which holds its inputs.
   void run_chain(const program::Chain& chain, model::Values& values) const;
   model::HeadSums run_head(const Instruction& i, model::Values& values) const;
-  // The inputs of a chain: detached, as leaves that require a gradient where `leaves` says so.
-  enum class Inputs { plain, leaves };
-  [[nodiscard]] model::Values inputs_of(const Instruction& i, Inputs kind) const;
-  [[nodiscard]] Graph graph_of(const program::Chain& chain, const model::Values& inputs,
-                               const model::Values& values) const;
+  // The inputs of a chain: as they are, or entering a new graph.
+  [[nodiscard]] model::Values inputs_of(const Instruction& i) const;
+  [[nodiscard]] model::Values inputs_of(const Instruction& i, Graph& graph) const;
+  // Adds the outputs of a chain that has run.
+  static void add_outputs(Graph& graph, const program::Chain& chain, const model::Values& values);
   void take_gradients(const Instruction& i);
   void add_input_gradients(const Instruction& i, const Graph& graph);
   void note_outputs(const program::Chain& chain, const model::Values& values);

@@ -3,21 +3,25 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <torch/csrc/autograd/edge.h>
+
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "architecture/value.h"
+#include "executor/entry.h"
 #include "model/qwen3_moe.h"
 #include "program/program.h"
 
 namespace tessera::executor {
 
-// What the backward of a chain starts from and ends at: its differentiable outputs with their graph, its inputs as
-// leaves.
+// What the backward of a chain starts from and ends at: where the graph of each differentiable output begins, and the
+// gradients that arrive at its inputs. It keeps no value alive but those that its operations saved.
 struct Graph {
-  std::vector<std::pair<architecture::ValueId, at::Tensor>> inputs;
-  std::vector<std::pair<architecture::ValueId, at::Tensor>> outputs;
+  std::vector<std::pair<architecture::ValueId, std::shared_ptr<Arrival>>> inputs;
+  std::vector<std::pair<architecture::ValueId, torch::autograd::Edge>> outputs;
 };
 
 class Tape {
