@@ -229,5 +229,17 @@ TEST_CASE("a rank has its share of the cores as threads, or what the user says; 
   CHECK_THAT(by_setting, ContainsSubstring(device_line(1)));
 }
 
+TEST_CASE("ranks that were started with other settings are refused by the first of them, and nothing is written") {
+  const SmallRun files;
+  auto command = joined(joined(mpirun(2), {TESSERA_TRAIN}), files.words());
+  command.emplace_back(":");
+  command = joined(joined(command, {"-n", "2", TESSERA_TRAIN}), files.words({"--train.max_steps", "6"}));
+  const auto finished = Command(command, mpi_environment()).wait();
+  INFO(finished.err);
+  CHECK(finished.code == 2);
+  CHECK_THAT(finished.err, ContainsSubstring("rank 2 has other settings, or another model, plan or data, than rank 0"));
+  CHECK_FALSE(std::filesystem::exists(files.output()));
+}
+
 }  // namespace
 }  // namespace tessera::test
