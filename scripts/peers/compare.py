@@ -2,9 +2,10 @@
 """Runs tessera-train and the PyTorch peer in turn, at one layout, and compares them; started by scripts/bench.sh.
 
 Both train a model of make_bench_inputs.py from the same weights on the same tokens in the same order with the same global
-batch, one thread a rank. With --ep N both split the experts over groups of N ranks and start from the model whose router
-spreads its choices. Speeds are medians over the steps after the third, then over the runs; peak memory and time to the first
-step are medians over the runs. Fails if the losses of a step differ by more than 1e-4.
+batch, one thread a rank. With --ep N both split the experts over groups of N ranks; they start from the model whose router
+spreads its choices, with a learning rate at which it goes on to do so. Speeds are medians over the steps after the third,
+then over the runs; peak memory and time to the first step are medians over the runs. Fails if the losses of a step differ by
+more than 1e-4.
 """
 import argparse
 import datetime
@@ -20,6 +21,7 @@ import sys
 from training_runs import BATCH, LENGTH, Subject, run_peer, run_tessera
 
 LOSS_TOLERANCE = 1e-4
+LR, SPREAD_LR = 3e-4, 3e-5
 TABLE_ROW = re.compile(r"\s{2,}")
 
 
@@ -27,7 +29,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder for logs, losses and results")
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of tessera-train and, for one rank, bench_sgemm")
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of tessera-train and bench_sgemm")
     parser.add_argument("--python", default=sys.executable, help="of an environment with the peer's packages")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--ep", type=int, default=1, help="ranks that share the experts")
@@ -37,7 +39,7 @@ def parse_arguments():
     parser.add_argument("settings", nargs="*", help="after --: further settings for tessera-train")
     arguments = parser.parse_args()
     if arguments.ranks % arguments.ep or BATCH % arguments.ranks:
-        parser.error(f"--ep {arguments.ep} must divide --ranks {arguments.ranks}, which must divide {BATCH}, the sequences a step")
+        parser.error(f"--ep {arguments.ep} must divide --ranks {arguments.ranks}, which must divide {BATCH}, the sequences of a step")
     return arguments
 
 
@@ -147,6 +149,15 @@ def end_page_tables(log, steps):
     return "\n\n".join(tables)
 
 
+def busiest_rank(loads, ep):
+    """Slots of a layer's busiest rank / mean over the ranks of an expert group, on average over layers and steps."""
+    ratios = []
+    for layer in (layer for load in loads for layer in load):
+        share = len(layer) // ep
+        ratios.append(max(sum(layer[first:first + share]) for first in range(0, len(layer), share)) * ep / sum(layer))
+    return statistics.fmean(ratios)
+
+
 def title(arguments):
     ranks = "one rank" if arguments.ranks == 1 else f"{arguments.ranks} ranks"
     return f"### {ranks}, ep {arguments.ep}" if arguments.ranks > 1 else f"### {ranks}"
@@ -155,8 +166,8 @@ def title(arguments):
 def main():
     arguments = parse_arguments()
     folder = arguments.output / f"ranks{arguments.ranks}-ep{arguments.ep}"
-    model = "spread" if arguments.ep > 1 else "model"
-    subject = Subject(arguments.inputs / model, arguments.inputs / "corpus", arguments.steps, arguments.ranks, arguments.ep)
+    model, lr = ("spread", SPREAD_LR) if arguments.ep > 1 else ("model", LR)
+    subject = Subject(arguments.inputs / model, arguments.inputs / "corpus", arguments.steps, arguments.ranks, arguments.ep, lr)
     load_before = os.getloadavg()[0]
     ours, theirs, sgemm = [], [], []
     for number in range(1, arguments.repeats + 1):
@@ -174,6 +185,8 @@ def main():
         f"{arguments.steps} steps (least to greatest).\n",
         result_table(arguments, ours, theirs),
         share_of_sgemm(arguments, ours, theirs, sgemm) if sgemm else "",
+        f"\nThe busiest rank's experts have {busiest_rank(ours[-1].loads, arguments.ep):.2f} times the mean's rows.\n"
+        if arguments.ep > 1 else "",
         end_page_tables(ours[-1].log, arguments.steps),
     ]
     result = "\n".join(parts) + "\n"

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-BATCH, LENGTH, SEED, LR = 8, 512, 0, 3e-4
+BATCH, LENGTH, SEED = 8, 512, 0
 WARM_UP = 3  # steps that are not timed
 FIRST_STEP = re.compile(r"\bstep\s+1/")
 # What makes the peer fastest: freed memory stays with the process, in pages of 2 MiB. tessera-train sets the like for itself.
@@ -33,10 +33,14 @@ class Subject:
     steps: int
     ranks: int
     ep: int
+    lr: float
 
 
 class Run:
-    """steps [{loss, step_s, tokens}], seconds from the start to the end of the first step, peak bytes of each rank."""
+    """steps [{loss, step_s, tokens}], seconds from the start to the end of the first step, peak bytes of each rank.
+
+    tessera-train's has loads, too: of each step, slots by layer and expert.
+    """
 
     def __init__(self, processes, log_path, read_steps, read_peaks=None):
         self.log = log_path.read_text()
@@ -121,8 +125,9 @@ def run_tessera(subject, program, folder, settings):
     values = {
         "model.model_path": subject.model, "data.train_path": subject.corpus.with_suffix(".idx"),
         "data.max_seq_len": LENGTH, "train.micro_batch_size": BATCH // subject.ranks, "train.global_batch_size": BATCH,
-        "train.max_steps": subject.steps, "train.seed": SEED, "train.threads": 1, "train.optimizer.lr": LR,
-        "train.optimizer.max_grad_norm": 0, "train.checkpoint.output_dir": folder,
+        "train.max_steps": subject.steps, "train.seed": SEED, "train.threads": 1, "train.optimizer.lr": subject.lr,
+        "train.optimizer.max_grad_norm": 0, "train.moe_load_balance_monitor_interval": 1,
+        "train.checkpoint.output_dir": folder,
     }
     command = [str(program)]
     for name, value in values.items():
@@ -140,8 +145,10 @@ def run_tessera(subject, program, folder, settings):
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         read_peaks = lambda: [int((folder / str(rank)).read_text()) for rank in range(subject.ranks)]  # noqa: E731
     processes = run_together([command], [environment], folder / "log")
-    return Run(processes, folder / "log",
-               lambda: [line for line in read_jsonl(folder / "metrics.jsonl") if "loss" in line], read_peaks)
+    run = Run(processes, folder / "log", lambda: read_jsonl(folder / "metrics.jsonl"), read_peaks)
+    run.loads = [line["expert_load"] for line in run.steps if "expert_load" in line]
+    run.steps = [line for line in run.steps if "loss" in line]
+    return run
 
 
 def run_peer(subject, python, folder):
@@ -149,7 +156,7 @@ def run_peer(subject, python, folder):
     steps = folder / "steps.jsonl"
     command = [python, str(pathlib.Path(__file__).parent / "pytorch_peer.py"), str(subject.model), str(subject.corpus),
                "--steps", str(subject.steps), "--json", str(steps), "--ep", str(subject.ep), "--batch", str(BATCH),
-               "--length", str(LENGTH), "--lr", str(LR), "--seed", str(SEED)]
+               "--length", str(LENGTH), "--lr", str(subject.lr), "--seed", str(SEED)]
     environments = [PEER_ENVIRONMENT]
     if subject.ranks > 1:
         # Each rank's process directly: torchrun would import PyTorch once more before it starts them.
