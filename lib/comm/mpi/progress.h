@@ -1,6 +1,7 @@
-// The thread that drives a process's collectives: it alone calls MPI between its start and its end, and it copies and
-// sums what arrives. It sleeps while nothing is under way, and where nothing has arrived it lets other threads run
-// (sched_yield) before it looks again. An operation that does not end in time ends the job.
+// The thread that drives a process's collectives: it alone calls MPI between its start and its end. It sleeps while
+// nothing is under way, else looks at the requests in turn with other threads (sched_yield), and after some
+// milliseconds in which nothing came, once a millisecond: who waits for a slower rank or a slow network does not take
+// the processor from those that compute. An operation that does not end in time ends the job.
 #pragma once
 
 #include <condition_variable>
@@ -35,6 +36,8 @@ class Progress {
  private:
   void run();
   void drive();
+  // Gives way to others until there may be something to do.
+  void pause();
   // Takes over what was asked for since the last time; blocks while there is nothing to do. False: the end.
   bool take_new();
   void drop_ended();
@@ -47,6 +50,7 @@ class Progress {
   const End end_;
   Requests requests_;                          // the thread's alone
   std::vector<std::shared_ptr<Task>> active_;  // the thread's alone, in the order of their start
+  double last_event_ = 0;                      // the thread's alone: when a message or an operation came last
   double next_watch_ = 0;                      // the thread's alone
 
   std::mutex mutex_;
