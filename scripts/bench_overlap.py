@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much of the communication runs under computation, on simulated nodes with links of a limited rate.
 
-    scripts/bench_overlap.py [--bin build/bin] [--steps N] [--repeats N] [--rates 1gbit ...]
+    scripts/bench_overlap.py [--bin build/bin] [--steps N] [--repeats N] [--rates 200mbit ...] [-- setting value ...]
 
 Needs root (scripts/simulated_nodes.sh) and the inputs of scripts/bench.sh in output/bench/inputs. Two nodes of one rank and
 one thread each train the bench model in these layouts: FSDP alone; experts shared (ep 2), the micro-steps one after the
@@ -34,14 +34,13 @@ def run(arguments, layout, half, rate):
     command = ["scripts/simulated_nodes.sh", "--rate", rate, "--", str(arguments.bin / "tessera-train")]
     settings = {
         "model.model_path": inputs / "model", "data.train_path": inputs / "corpus.idx", "data.max_seq_len": 512,
-        "train.global_batch_size": 8, "train.micro_batch_size": 2, "train.max_steps": arguments.steps, "train.seed": 0,
+        "train.global_batch_size": 32, "train.micro_batch_size": 8, "train.max_steps": arguments.steps, "train.seed": 0,
         "train.threads": 1, "train.optimizer.lr": 3e-4, "train.optimizer.max_grad_norm": 0,
-        "train.checkpoint.output_dir": folder, "train.accelerator.fsdp_config.prefetch_depth": arguments.prefetch_depth,
-        "train.debug.only": half, "train.accelerator.fsdp_config.fsdp_mode": arguments.mode,
+        "train.checkpoint.output_dir": folder, "train.debug.only": half,
     }
     for name, value in settings.items():
         command += ["--" + name, str(value)]
-    subprocess.run(command + LAYOUTS[layout], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    subprocess.run(command + LAYOUTS[layout] + arguments.settings, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                    env={**os.environ, "OMP_NUM_THREADS": "1"})
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     steps = [line["step_s"] for line in lines if "loss" in line][WARM_UP:]
@@ -57,15 +56,15 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"))
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rates", nargs="+", default=["1gbit", "2gbit"])
-    parser.add_argument("--prefetch-depth", type=int, default=1)
-    parser.add_argument("--mode", default="fsdp2")
+    parser.add_argument("--rates", nargs="+", default=["200mbit"])
+    parser.add_argument("--layouts", nargs="+", choices=list(LAYOUTS), default=list(LAYOUTS))
+    parser.add_argument("settings", nargs="*", help="for tessera-train")
     arguments = parser.parse_args()
-    print(f"{datetime.date.today()}, 2 nodes x 1 rank, {arguments.steps} steps, medians of {arguments.repeats}, prefetch depth "
-          f"{arguments.prefetch_depth}, {arguments.mode}; load {os.getloadavg()[0]:.1f}\n")
+    print(f"{datetime.date.today()}, 2 nodes x 1 rank, {arguments.steps} steps, medians of {arguments.repeats} {' '.join(arguments.settings)}; "
+          f"load {os.getloadavg()[0]:.1f}\n")
     print("| layout | rate | compute, s | comm, s | step, s | / max | hidden |\n| --- | --- | --- | --- | --- | --- | --- |")
     for rate in arguments.rates:
-        runs = {layout: {half: [] for half in ("none", "compute", "comm")} for layout in LAYOUTS}
+        runs = {layout: {half: [] for half in ("none", "compute", "comm")} for layout in arguments.layouts}
         for _ in range(arguments.repeats):
             for layout, halves in runs.items():
                 for half, results in halves.items():

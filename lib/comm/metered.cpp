@@ -87,7 +87,8 @@ std::shared_ptr<Communicator> Metered::make_group(std::span<const std::int64_t> 
 
 Traffic Metered::traffic() const {
   Traffic all;
-  for (const auto& traffic : *counts_) all += traffic;
+  for (std::size_t kind = 0; kind < operation_kinds; ++kind)
+    if (static_cast<OperationKind>(kind) != OperationKind::barrier) all += (*counts_)[kind];
   return all;
 }
 

@@ -46,7 +46,7 @@ class Metered final : public Communicator {
   void set_name(std::string_view name) override { name_ = name; }
   void set_label(std::string_view label) override { wrapped_->set_label(label); }
 
-  // Since the start: of all operations together, or of one kind.
+  // Since the start: of all operations together, without barriers, which carry nothing; or of one kind.
   [[nodiscard]] Traffic traffic() const;
   [[nodiscard]] Traffic traffic(OperationKind kind) const;
   [[nodiscard]] const std::shared_ptr<Communicator>& wrapped() const { return wrapped_; }
