@@ -37,8 +37,6 @@ std::string kind_of(const program::Program& program, const program::Instruction&
   return kind;
 }
 
-bool is_started(Op op) { return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum; }
-
 }  // namespace
 
 Executor::Run::Run(Executor& executor, const program::Program& program, StepInputs inputs)

@@ -13,6 +13,10 @@ const Placement& placement_of(const std::vector<Placement>& placements, const st
   return *found;
 }
 
+bool has_several_ranks(const layout::Layout& layout, const std::string& group) {
+  return !group.empty() && layout.group_size(group) > 1;
+}
+
 std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn) {
   const auto home = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
     return std::any_of(unit.uses.begin(), unit.uses.end(), [&](const Use& use) { return use.fqn == fqn; });
@@ -29,9 +33,8 @@ UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placeme
   for (const auto& use : unit.uses) {
     const auto& placement = placement_of(placements, use.fqn);
     UseStorage s{.box = use_box(placement, use.kind, layout, rank)};
-    const auto group = gather_group(placement, use.kind);
     const bool shard_is_all =
-        policy == SlotPolicy::bind_where_possible && (group.empty() || layout.group_size(group) == 1);
+        policy == SlotPolicy::bind_where_possible && !has_several_ranks(layout, gather_group(placement, use.kind));
     s.value_is_bound = shard_is_all && sizes.same_type;
     s.gradient_is_bound = shard_is_all;
     if (!s.value_is_bound) {

@@ -41,6 +41,9 @@ struct UnitStorage {
                                        const layout::Layout& layout, std::int64_t rank, ElementSizes sizes,
                                        SlotPolicy policy);
 
+// Whether anything travels over the group: it has several ranks. No group ("") is a rank alone.
+[[nodiscard]] bool has_several_ranks(const layout::Layout& layout, const std::string& group);
+
 // The index of the first unit that uses `fqn`. Throws std::logic_error if none does.
 [[nodiscard]] std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn);
 

@@ -90,13 +90,13 @@ class Builder {
       for (const auto& use : unit.uses) sharing.insert(users[use.fqn].begin(), users[use.fqn].end());
       sharing_.emplace_back(sharing.begin(), sharing.end());
       has_bound_gradient_.push_back(std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& use) {
-        const auto group = plan::gather_group(plan::placement_of(placements_, use.fqn), use.kind);
-        return group.empty() || layout_.group_size(group) == 1;
+        const auto& placement = plan::placement_of(placements_, use.fqn);
+        return !plan::has_several_ranks(layout_, plan::gather_group(placement, use.kind));
       }));
     }
   }
   void add_group(std::vector<std::string>& groups, const std::string& group) const {
-    if (group.empty() || layout_.group_size(group) == 1) return;
+    if (!plan::has_several_ranks(layout_, group)) return;
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
 

@@ -32,8 +32,8 @@ std::string owners_of(const Architecture& a, const std::vector<plan::Placement>&
 bool is_gathered_over_ranks(const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                             const Step& step) {
   return std::any_of(step.uses.begin(), step.uses.end(), [&](const architecture::ParameterUse& u) {
-    const auto group = plan::gather_group(plan::placement_of(placements, u.use.fqn), u.use.kind);
-    return !group.empty() && layout.group_size(group) > 1;
+    const auto& placement = plan::placement_of(placements, u.use.fqn);
+    return plan::has_several_ranks(layout, plan::gather_group(placement, u.use.kind));
   });
 }
 
@@ -127,7 +127,7 @@ std::string exchange_group(const Architecture& a, const std::vector<plan::Placem
     }
     return owners_of(a, placements, step);
   }();
-  return group.empty() || layout.group_size(group) == 1 ? std::string() : group;
+  return plan::has_several_ranks(layout, group) ? group : std::string();
 }
 
 bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recompute) {

@@ -13,8 +13,6 @@ namespace tessera::program {
 
 namespace {
 
-bool is_started(Op op) { return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum; }
-
 bool contains(const std::vector<Resource>& list, const Resource& r) {
   return std::find(list.begin(), list.end(), r) != list.end();
 }
@@ -97,23 +95,26 @@ class Checker {
 
   // What an operation under way adds to is there already, but not yet what its readers want.
   void check_not_under_way(const Instruction& i, const Resource& r) {
-    for (const auto& [ticket, start] : in_flight_) {
-      const auto wait = waits_.find(ticket);
-      if (wait != waits_.end() && contains(wait->second->adds, r))
-        fault(i, fmt::format("reads {} while {} adds to it: its Wait is missing before", name(program_, r),
-                             describe(program_, *start)));
-    }
+    for (const auto* start : adding_to(r))
+      fault(i, fmt::format("reads {} while {} adds to it: its Wait is missing before", name(program_, r),
+                           describe(program_, *start)));
   }
 
   // Two sums into the same memory at once race, or come in any order.
   void check_no_other_sum(const Instruction& i, const Resource& r) {
     if (r.kind != ResourceKind::shard_gradient) return;
+    for (const auto* start : adding_to(r))
+      fault(i, fmt::format("adds to {} while {} does: its Wait is missing before", name(program_, r),
+                           describe(program_, *start)));
+  }
+
+  [[nodiscard]] std::vector<const Instruction*> adding_to(const Resource& r) const {
+    std::vector<const Instruction*> starts;
     for (const auto& [ticket, start] : in_flight_) {
       const auto wait = waits_.find(ticket);
-      if (wait != waits_.end() && contains(wait->second->adds, r))
-        fault(i, fmt::format("adds to {} while {} does: its Wait is missing before", name(program_, r),
-                             describe(program_, *start)));
+      if (wait != waits_.end() && contains(wait->second->adds, r)) starts.push_back(start);
     }
+    return starts;
   }
 
   static std::string consumer(const Resource& r) {

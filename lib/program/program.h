@@ -100,6 +100,11 @@ struct Program {
   std::vector<Instruction> instructions;
 };
 
+// The operation only starts; a Wait ends it.
+[[nodiscard]] constexpr bool is_started(Op op) {
+  return op == Op::gather || op == Op::exchange || op == Op::reduce || op == Op::sum;
+}
+
 [[nodiscard]] std::string_view name(Op op);
 [[nodiscard]] std::string name(SumKind kind);
 [[nodiscard]] std::string name(const Program& program, const Resource& resource);
