@@ -8,6 +8,13 @@
 
 namespace tessera::comm {
 
+std::vector<std::int64_t> numbers_of_ranks(Communicator& group, std::int64_t own) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(group.size()), 0);
+  numbers[static_cast<std::size_t>(group.rank())] = own;
+  group.all_reduce(numbers.data(), group.size(), ElementType::int64, ReduceOperation::add, nullptr)->wait();
+  return numbers;
+}
+
 Failure describe_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -1,10 +1,12 @@
-// Deciding together that something failed: a rank's error in front of a collective becomes the error of every rank,
-// instead of leaving the others to wait for it.
+// What ranks learn of each other in passing, and deciding together that something failed: a rank's error in front of a
+// collective becomes the error of every rank, instead of leaving the others to wait for it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/communicator.h"
@@ -21,6 +23,9 @@ class AgreedError : public base::Error {
  public:
   using base::Error::Error;
 };
+
+// Collective over `group`: every rank's number, in rank order.
+[[nodiscard]] std::vector<std::int64_t> numbers_of_ranks(Communicator& group, std::int64_t own);
 
 // What is known of an exception: code and message of a base::Error, else rank_failed and what().
 [[nodiscard]] Failure describe_failure(const std::exception_ptr& error);

@@ -46,13 +46,6 @@ int set_threads(std::int64_t asked, std::int64_t share) {
   return at::get_num_threads();
 }
 
-std::vector<std::int64_t> gather_threads(comm::Communicator& world, int threads) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()), 0);
-  all[static_cast<std::size_t>(world.rank())] = threads;
-  world.all_reduce(all.data(), world.size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
-  return all;
-}
-
 std::string describe_data(const data::Dataset& dataset) {
   return fmt::format("{}, {} windows of up to {} tokens", dataset.corpus().description(),
                      base::format_count(dataset.windows(0)), dataset.seq_len());
@@ -61,6 +54,7 @@ std::string describe_data(const data::Dataset& dataset) {
 // Ranks with other settings, or other files of the same name on their host, would wait for each other for ever.
 void require_same_run(comm::Communicator& world, const Blueprint& blueprint,
                       const std::vector<const data::Dataset*>& datasets) {
+  if (world.size() == 1) return;
   auto text = config::dump_settings(blueprint.settings);
   for (const auto& p : blueprint.placements)
     text += fmt::format("{} {} {}\n", p.parameter.fqn, fmt::join(p.parameter.shape, " "), p.extra);
@@ -68,9 +62,7 @@ void require_same_run(comm::Communicator& world, const Blueprint& blueprint,
     text += line + "\n";
   for (const auto* dataset : datasets)
     if (dataset != nullptr) text += describe_data(*dataset) + "\n";
-  std::vector<std::int64_t> hashes(static_cast<std::size_t>(world.size()), 0);
-  hashes[static_cast<std::size_t>(world.rank())] = static_cast<std::int64_t>(base::xxh3(text));
-  world.all_reduce(hashes.data(), world.size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
+  const auto hashes = comm::numbers_of_ranks(world, static_cast<std::int64_t>(base::xxh3(text)));
   const auto other = std::find_if(hashes.begin(), hashes.end(), [&](std::int64_t h) { return h != hashes.front(); });
   if (other == hashes.end()) return;
   throw comm::AgreedError(
@@ -182,7 +174,7 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     evaluation = make_dataset(*blueprint, Split::evaluation);
   });
   require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
-  const auto warnings = warnings_of(hosts, blueprint->layout, gather_threads(ranks, threads));
+  const auto warnings = warnings_of(hosts, blueprint->layout, comm::numbers_of_ranks(ranks, threads));
   Assembly assembly(std::move(*blueprint), world.communicator());
 
   // Rank 0 writes for all.
@@ -202,9 +194,12 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   for (const auto& warning : warnings) base::log_warning("{}", warning);
   Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report);
   const auto& trace = settings.train.log.trace;
-  ranks.barrier();
-  const auto origin = base::seconds_now();
-  if (!trace.empty()) assembly.executor().timeline().record(trace_events(world.size()));
+  double origin = 0;
+  if (!trace.empty()) {
+    ranks.barrier();
+    origin = base::seconds_now();
+    assembly.executor().timeline().record(trace_events(world.size()));
+  }
   const auto ending = trainer.train();
   if (!trace.empty()) write_trace(trace, assembly.executor().timeline().events(), origin, ranks);
   if (metrics) {

@@ -37,15 +37,15 @@ std::size_t lane_of(const TimelineEvent& event, std::vector<double>& ends) {
 std::string gather_texts(const std::string& text, comm::Communicator& world) {
   const auto ranks = static_cast<std::size_t>(world.size());
   constexpr std::size_t word = sizeof(std::int32_t);
-  std::vector<std::int64_t> bytes(ranks, 0), words(ranks, 0), sends(ranks, 0);
-  bytes[static_cast<std::size_t>(world.rank())] = static_cast<std::int64_t>(text.size());
-  world.all_reduce(bytes.data(), world.size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
+  const auto bytes = comm::numbers_of_ranks(world, static_cast<std::int64_t>(text.size()));
+  std::vector<std::int64_t> words(ranks, 0), sends(ranks, 0);
   std::vector<std::int32_t> own((text.size() + word - 1) / word), all;
   std::memcpy(own.data(), text.data(), text.size());
   sends[0] = static_cast<std::int64_t>(own.size());
   if (world.rank() == 0) {
     std::int64_t sum = 0;
-    for (std::size_t k = 0; k < ranks; ++k) sum += words[k] = (bytes[k] + static_cast<std::int64_t>(word) - 1) / 4;
+    for (std::size_t k = 0; k < ranks; ++k)
+      sum += words[k] = (bytes[k] + static_cast<std::int64_t>(word) - 1) / static_cast<std::int64_t>(word);
     all.resize(static_cast<std::size_t>(sum));
   }
   world.all_to_all_rows(own.data(), sends, all.data(), words, 1, comm::ElementType::int32, nullptr)->wait();

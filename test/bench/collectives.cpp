@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/quantity.h"
+#include "bench/measure_ranks.h"
 #include "comm/world.h"
 
 namespace tessera::bench {
@@ -35,24 +35,6 @@ struct Comparison {
   std::function<void()> ours, mpi;
   Floats *our_result = nullptr, *mpi_result = nullptr;
 };
-
-double slowest(double seconds) {
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return seconds;
-}
-
-double time_of(const std::function<void()>& call) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double began = base::seconds_now();
-  call();
-  return slowest(base::seconds_now() - began);
-}
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 void compare(const Comparison& c, bool prints) {
   c.ours();

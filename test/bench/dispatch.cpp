@@ -9,16 +9,14 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/quantity.h"
+#include "bench/measure_ranks.h"
 #include "comm/world.h"
 
 namespace tessera::bench {
@@ -28,21 +26,6 @@ using comm::ElementType;
 using Counts = std::vector<std::int64_t>;
 
 constexpr std::int64_t hidden = 1024, experts = 64, chosen = 4;
-
-double time_of(const std::function<void()>& call) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double began = base::seconds_now();
-  call();
-  double seconds = base::seconds_now() - began;
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return seconds;
-}
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 std::int64_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace tessera::bench {
@@ -15,6 +16,12 @@ inline double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+inline double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 // The median over as many calls as fit into `budget` seconds, at least five, after one call that does not count.
@@ -29,9 +36,7 @@ double median_seconds(const Body& body, double budget = 0.7) {
     times.push_back(thread_seconds() - began);
     spent += times.back();
   }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return median(std::move(times));
 }
 
 // Both bodies in turn, so that a disturbance of the machine meets both: the medians of their times.
@@ -54,10 +59,7 @@ TwoTimes median_seconds_of_both(const First& first, const Second& second, double
     b.push_back(end - between);
     spent += end - began;
   }
-  const auto middle = static_cast<std::ptrdiff_t>(a.size() / 2);
-  std::nth_element(a.begin(), a.begin() + middle, a.end());
-  std::nth_element(b.begin(), b.begin() + middle, b.end());
-  return {a[a.size() / 2], b[b.size() / 2]};
+  return {median(std::move(a)), median(std::move(b))};
 }
 
 }  // namespace tessera::bench

@@ -14,11 +14,6 @@ using Catch::Matchers::ContainsSubstring;
 
 const std::string accelerator = "--train.accelerator.";
 
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 Words extra(const Words& names, const Words& sizes, const std::string& innermost = "true") {
   const Words placements(names.size(), innermost);
   return joined(joined(joined({accelerator + "extra_parallel_names"}, names),

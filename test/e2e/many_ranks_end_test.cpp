@@ -20,11 +20,6 @@ using Catch::Matchers::ContainsSubstring;
 // What an end may take on a machine that does other things too.
 constexpr double generous = 60;
 
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // A run that ends only when something happens to it.
 Words endless(const SmallRun& files, const Words& more = {}) {
   return files.words(

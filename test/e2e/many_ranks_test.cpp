@@ -18,11 +18,6 @@ using Catch::Matchers::ContainsSubstring;
 
 const std::string accelerator = "--train.accelerator.";
 
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // {"ep 2", "emb 4"} -> the three lists.
 Words extra(const std::vector<std::pair<std::string, int>>& groups, bool innermost = true) {
   Words sizes{accelerator + "extra_parallel_sizes"}, names{accelerator + "extra_parallel_names"};

@@ -15,13 +15,15 @@
 #include "support/finished_command.h"
 #include "support/ranked_command.h"
 #include "support/temp_folder.h"
+#include "support/words.h"
 
 namespace tessera {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using config::Field;
-using Words = std::vector<std::string>;
+using test::joined;
+using test::Words;
 using Options = std::map<std::string, Words>;  // "--x" -> its words
 
 struct Run {
@@ -106,11 +108,6 @@ View exit_code() {
 // The loss in which a row must show at once: other rows show only after the first update.
 View loss_at_once() {
   return {Start::run, [](const Run& run) { return part_from(run.metrics, "\"loss\"", ","); }};
-}
-
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 void lay_over(Options& options, const Words& words) {

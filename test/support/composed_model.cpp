@@ -7,6 +7,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "model/initial_values.h"
+
 namespace tessera::test {
 
 using architecture::Step;
@@ -133,6 +135,18 @@ void ComposedModel::backward_segment(Ran& ran, model::Values& gradients) {
     const auto [sum, first] = gradients.try_emplace(id, input.grad());
     if (!first) sum->second = at::add(sum->second, input.grad());
   }
+}
+
+Batch batch_of(const model::Values& values) {
+  const auto of = [&](K kind) { return values.at({kind, -1}); };
+  return {of(K::ids), of(K::labels), of(K::positions), of(K::attention_starts), of(K::sequence_starts)};
+}
+
+void fill_initial_values(const architecture::Architecture& architecture, const ComposedModel& model,
+                         std::uint64_t seed) {
+  for (const base::ParameterSpec& parameter : architecture.parameters())
+    model::fill_initial_values(parameter, layout::whole_box(parameter.shape), architecture.config(), seed,
+                               model.parameter(parameter.fqn));
 }
 
 }  // namespace tessera::test

@@ -24,6 +24,11 @@ struct Batch {
   at::Tensor sequence_starts;   // [sequences + 1] int64
 };
 
+constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
+
+// The five values of a batch by name.
+[[nodiscard]] Batch batch_of(const model::Values& values);
+
 class ComposedModel {
  public:
   // Parameters and gradients are zero. `architecture` must outlive this.
@@ -75,5 +80,9 @@ class ComposedModel {
   std::vector<Ran> tape_;
   Fault fault_;
 };
+
+// Every parameter gets the initial values that a run with `seed` begins with.
+void fill_initial_values(const architecture::Architecture& architecture, const ComposedModel& model,
+                         std::uint64_t seed);
 
 }  // namespace tessera::test

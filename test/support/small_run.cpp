@@ -227,6 +227,13 @@ Gradients first_gradients(const config::Settings& settings) {
   return gradients(start.assembly(), start.steps(1).front());
 }
 
+at::Tensor part_of(const at::Tensor& whole, const layout::Box& box) {
+  auto part = whole;
+  for (std::size_t d = 0; d < box.dims.size(); ++d)
+    part = part.narrow(static_cast<std::int64_t>(d), box.dims[d].begin, box.dims[d].size());
+  return part;
+}
+
 double largest_deviation(const TensorsByName& tensors, const TensorsByName& expected) {
   REQUIRE(tensors.size() == expected.size());
   double largest = 0;

@@ -15,12 +15,12 @@
 #include "data/window.h"
 #include "executor/step_result.h"
 #include "support/temp_folder.h"
+#include "support/words.h"
 #include "train/assemble.h"
 #include "train/trainer.h"
 
 namespace tessera::test {
 
-using Words = std::vector<std::string>;
 using TensorsByName = std::map<std::string, at::Tensor>;
 
 // The documents that small runs train on: `count` of them, of 3 to 19 tokens with ids below 31.
@@ -108,6 +108,9 @@ struct Gradients {
                                   const executor::StepInputs& inputs);
 // Of the first step that `settings` would train.
 [[nodiscard]] Gradients first_gradients(const config::Settings& settings);
+
+// What `box` is of a whole tensor.
+[[nodiscard]] at::Tensor part_of(const at::Tensor& whole, const layout::Box& box);
 
 // The largest difference of two tensors of any name, in units of the largest magnitude in `expected` of that name.
 // Fails the test if names or shapes differ.

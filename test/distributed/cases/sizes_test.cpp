@@ -16,11 +16,6 @@ namespace {
 constexpr double bar = 1e-10;  // relative, in float64
 const std::string accelerator = "--train.accelerator.";
 
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 Words group(const std::string& name, std::int64_t size) {
   return {accelerator + "extra_parallel_names", name, accelerator + "extra_parallel_sizes", std::to_string(size)};
 }
@@ -28,9 +23,9 @@ Words group(const std::string& name, std::int64_t size) {
 // Three steps of SGD with the batch `model` and `data` ask for, in the layout of `layout`, against one rank.
 void check_same(const SmallRun& files, const Words& common, const Words& layout) {
   const auto ranks = world().size();
-  const auto words = joined({"--train.precision", "float64", "--train.optimizer.type", "sgd", "--model.balance_loss",
-                             "sequence", "--train.global_batch_size", "8", "--train.micro_batch_size"},
-                            {});
+  const Words words{"--train.precision",       "float64",  "--train.optimizer.type",    "sgd",
+                    "--model.balance_loss",    "sequence", "--train.global_batch_size", "8",
+                    "--train.micro_batch_size"};
   const auto with = [&](std::int64_t micro) { return joined(joined(words, {std::to_string(micro)}), common); };
   const auto reference = train_alone(files.settings(with(8)), 3);
   const auto deviations =

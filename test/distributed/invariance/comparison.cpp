@@ -20,13 +20,6 @@ void update(train::Assembly& assembly, const executor::StepResult& result) {
   assembly.optimizer().step(assembly.blueprint().settings.train.optimizer.lr, result.clip_factor);
 }
 
-at::Tensor part_of(const at::Tensor& whole, const layout::Box& box) {
-  auto part = whole;
-  for (std::size_t d = 0; d < box.dims.size(); ++d)
-    part = part.narrow(static_cast<std::int64_t>(d), box.dims[d].begin, box.dims[d].size());
-  return part;
-}
-
 void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, const TensorsByName& whole,
                        std::size_t step, Deviations& deviations) {
   for (const auto& p : assembly.store().parameters()) {

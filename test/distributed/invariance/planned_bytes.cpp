@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "comm/traffic.h"
-#include "model/initial_values.h"
 #include "plan/unit_storage.h"
 #include "support/composed_model.h"
 
@@ -18,7 +17,6 @@ using architecture::ValueKind;
 namespace {
 
 constexpr std::int64_t bytes_of_float = 8, bytes_of_index = 8;  // float64 and int64
-constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
 
 void add_unit(const train::Blueprint& b, const plan::Unit& unit, program::Op op, std::int64_t rank, Bytes& bytes) {
   for (const auto& use : unit.uses) {
@@ -77,19 +75,11 @@ Rows rows_for_others(const at::Tensor& slot_token, const at::Tensor& expert_coun
   return sent;
 }
 
-Batch batch_of(const model::Values& values) {
-  const auto of = [&](ValueKind kind) { return values.at({kind, -1}); };
-  return {of(ValueKind::ids), of(ValueKind::labels), of(ValueKind::positions), of(ValueKind::attention_starts),
-          of(ValueKind::sequence_starts)};
-}
-
 class ExchangePlan {
  public:
   ExchangePlan(const train::Blueprint& blueprint, std::int64_t rank)
       : blueprint_(blueprint), rank_(rank), composed_(blueprint.architecture, all_float64) {
-    for (const auto& parameter : blueprint.architecture.parameters())
-      model::fill_initial_values(parameter, layout::whole_box(parameter.shape), blueprint.architecture.config(),
-                                 blueprint.settings.train.seed, composed_.parameter(parameter.fqn));
+    fill_initial_values(blueprint.architecture, composed_, blueprint.settings.train.seed);
   }
 
   void add(const model::Values& values, Bytes& bytes) {

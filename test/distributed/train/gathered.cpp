@@ -19,19 +19,9 @@ Words groups(const std::vector<std::pair<std::string, std::int64_t>>& sizes) {
   return joined(std::move(names), numbers);
 }
 
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 at::Tensor gathered(const fsdp::ShardedParameter& parameter, const at::Tensor& shard) {
   auto whole = at::zeros(parameter.placement.parameter.shape, shard.options());
-  if (parameter.is_primary) {
-    auto part = whole;
-    for (std::size_t d = 0; d < parameter.box.dims.size(); ++d)
-      part = part.narrow(static_cast<std::int64_t>(d), parameter.box.dims[d].begin, parameter.box.dims[d].size());
-    part.copy_(shard);
-  }
+  if (parameter.is_primary) part_of(whole, parameter.box).copy_(shard);
   world()
       .communicator()
       ->all_reduce(whole.data_ptr(), whole.numel(), fsdp::element_type(whole.scalar_type()), comm::ReduceOperation::add,
@@ -56,12 +46,7 @@ TensorsByName gathered_gradients(train::Assembly& assembly, const TensorsByName&
 }
 
 std::vector<std::uint64_t> hashes_of_ranks(std::uint64_t hash) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(world().size()));
-  all[static_cast<std::size_t>(world().rank())] = static_cast<std::int64_t>(hash);
-  world()
-      .communicator()
-      ->all_reduce(all.data(), world().size(), comm::ElementType::int64, comm::ReduceOperation::add, nullptr)
-      ->wait();
+  const auto all = comm::numbers_of_ranks(*world().communicator(), static_cast<std::int64_t>(hash));
   return {all.begin(), all.end()};
 }
 

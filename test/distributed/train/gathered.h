@@ -13,8 +13,6 @@ namespace tessera::test {
 
 // Options that add the named groups.
 [[nodiscard]] Words groups(const std::vector<std::pair<std::string, std::int64_t>>& sizes);
-// The first options, then the others.
-[[nodiscard]] Words joined(Words a, const Words& b);
 
 // Collective over the world: the whole tensor on every rank, from the tensors of its shards' shape on their primary
 // holders.

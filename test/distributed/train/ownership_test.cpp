@@ -132,11 +132,7 @@ TEST_CASE("two experts of different owners that are made equal are named with th
     auto whole = gathered_masters(assembly);
     whole.at(up).select(0, 4).copy_(whole.at(up).select(0, 1));
     for (auto& p : assembly.store().parameters()) {
-      if (p.placement.parameter.fqn != up) continue;
-      auto part = whole.at(up);
-      for (std::size_t d = 0; d < 3; ++d)
-        part = part.narrow(static_cast<std::int64_t>(d), p.box.dims[d].begin, p.box.dims[d].size());
-      p.master.copy_(part);
+      if (p.placement.parameter.fqn == up) p.master.copy_(part_of(whole.at(up), p.box));
     }
     const auto first = layout.owners_of(1), other = layout.owners_of(4);
     CHECK(first.front() == 0);

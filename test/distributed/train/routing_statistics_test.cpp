@@ -74,12 +74,9 @@ TEST_CASE("slots of the experts and the balance loss are those of one pass over 
       for (std::size_t k = 0; k < steps.size(); ++k) {
         for (const auto& [fqn, master] : gathered_masters(assembly)) model.parameter(fqn).copy_(master);
         const auto& batch = whole_steps[k].inputs.batches.at(0);
-        const auto of = [&](ValueKind value) { return batch.at({value, -1}); };
-        model.evaluate({of(ValueKind::ids), of(ValueKind::labels), of(ValueKind::positions),
-                        of(ValueKind::attention_starts), of(ValueKind::sequence_starts)},
-                       {});
+        model.evaluate(batch_of(batch), {});
         const auto routing = routing_of(model);
-        const auto tokens = of(ValueKind::ids).numel();
+        const auto tokens = batch.at({ValueKind::ids, -1}).numel();
 
         const auto result = train_step(assembly, steps[k]);
         CHECK(result.tokens == tokens);

@@ -6,7 +6,6 @@
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/tensor.h>
 
-#include "model/initial_values.h"
 #include "support/composed_model.h"
 #include "support/example_config.h"
 
@@ -19,12 +18,8 @@ inline architecture::ModelConfig small_config() {
   return c;
 }
 
-constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
-
 inline void fill_weights(const architecture::Architecture& architecture, const ComposedModel& model) {
-  for (const base::ParameterSpec& parameter : architecture.parameters())
-    model::fill_initial_values(parameter, layout::whole_box(parameter.shape), architecture.config(), 3,
-                               model.parameter(parameter.fqn));
+  fill_initial_values(architecture, model, 3);
 }
 
 // Sequences [first, first + count) of an endless batch of sequences of 5 tokens.
