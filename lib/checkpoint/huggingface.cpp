@@ -25,12 +25,6 @@ constexpr const char* head_name = "lm_head.weight";
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-Shape row_major_strides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 // Reads the list of shards and compares it with what the shards hold.
 Files open_shards(const base::Path& index, base::Problems& problems) {
   const base::JsonDocument document = base::parse_json_file(index, base::JsonComments::refused);
@@ -206,6 +200,12 @@ class Matcher {
 };
 
 }  // namespace
+
+Shape row_major_strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
 
 HuggingFaceCheckpoint::HuggingFaceCheckpoint(const base::Path& path,
                                              const std::vector<base::ParameterSpec>& parameters) {

@@ -33,8 +33,11 @@ struct StoredPiece {
 
 struct StoredParameter {
   base::ParameterSpec parameter;
-  std::vector<StoredPiece> pieces;  // disjoint; together the whole parameter
+  std::vector<StoredPiece> pieces;  // disjoint; together the whole parameter, or all that was asked for
 };
+
+// Elements between neighbours along each dim of a tensor of `shape` that is stored row by row.
+[[nodiscard]] std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape);
 
 class HuggingFaceCheckpoint {
  public:

@@ -65,6 +65,9 @@ class SafetensorsFile {
   explicit SafetensorsFile(const base::Path& path);
 
   [[nodiscard]] const base::Path& path() const { return file_.path(); }
+  // Of the whole file, and of all that stands before its data.
+  [[nodiscard]] std::uint64_t size() const { return file_.size(); }
+  [[nodiscard]] std::span<const std::byte> header() const { return file_.bytes().first(file_.size() - data_.size()); }
   // In the order of their bytes.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
   // Null if there is none of that name.

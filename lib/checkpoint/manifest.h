@@ -1,0 +1,75 @@
+// What a checkpoint says of itself: manifest.json. README.md in this folder describes the format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/parameter_spec.h"
+#include "checkpoint/safetensors.h"
+#include "layout/block.h"
+
+namespace tessera::checkpoint {
+
+inline constexpr std::int64_t format_version = 1;
+inline constexpr const char* manifest_name = "manifest.json";
+
+// Where training stands: with weights and moments all that a run needs to go on.
+struct Progress {
+  std::int64_t step = 0;             // steps taken, skipped ones included
+  std::int64_t optimizer_steps = 0;  // updates made
+  std::int64_t skipped_steps = 0;
+  std::int64_t total_steps = 0;  // of the whole run: what the learning rates were computed for
+  std::int64_t tokens = 0;
+  std::int64_t evaluated_at = -1;  // the step after which the last evaluation was made; -1: none
+  // The next window, and a hash of some windows around, which tells other data apart.
+  std::int64_t epoch = 0, window = 0;
+  std::uint64_t data_hash = 0;
+
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+struct StoredFile {
+  std::string name;  // beside the manifest
+  std::uint64_t bytes = 0;
+  std::uint64_t header_hash = 0;  // XXH3 of all that stands before the data
+};
+
+// A box of a parameter, whose states lie in one file.
+struct ManifestPiece {
+  std::size_t file = 0;
+  layout::Box box;                    // not empty
+  std::vector<std::uint64_t> hashes;  // XXH3 of the bytes of each state
+};
+
+struct ManifestTensor {
+  base::ParameterSpec parameter;
+  ElementType type{};
+  std::vector<std::string> states;    // "master", "exp_avg", ...: each has all of the pieces
+  std::vector<ManifestPiece> pieces;  // disjoint; together the whole parameter
+};
+
+struct Manifest {
+  Progress progress;
+  std::string layout;    // for people: "4 ranks: dp_shard 4, ep 2"
+  std::string settings;  // JSON text of all settings; "null" for weights that nothing trained
+  std::string model;     // config.json of the model
+  std::vector<StoredFile> files;
+  std::vector<ManifestTensor> tensors;  // parameters, each once
+};
+
+// The name of a state of a parameter in its file: "master/model.norm.weight".
+[[nodiscard]] std::string stored_name(const std::string& state, const std::string& fqn);
+
+// The text of manifest.json, sealed.
+[[nodiscard]] std::string to_text(const Manifest& manifest);
+
+// Reads and checks `folder`/manifest.json: seal, version, every number, names of files without a path, pieces within
+// their parameter that cover it without overlap. Error(bad_input) naming the file and what is wrong.
+[[nodiscard]] Manifest read_manifest(const base::Path& folder);
+
+// The same of a text that has been read: for tests of what is not to be trusted.
+[[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
+
+}  // namespace tessera::checkpoint
