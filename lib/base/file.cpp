@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -102,6 +103,15 @@ class PosixFileSystem final : public FileSystem {
   void rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0)
       fail("cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
+  }
+  void exchange(const Path& a, const Path& b) override {
+    if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
+    if (errno != EINVAL && errno != ENOSYS)
+      fail("cannot exchange {} and {}: {}", a.string(), b.string(), std::strerror(errno));
+    const Path aside = b.string() + ".old";
+    rename(b, aside);
+    rename(a, b);
+    rename(aside, a);
   }
   void remove(const Path& path) override {
     std::error_code error;

@@ -34,9 +34,11 @@ class FileSystem {
   // Existing content is kept; made if absent.
   [[nodiscard]] virtual std::unique_ptr<WritableFile> open_for_append(const Path& path) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;  // replaces `to`, atomic within a disk
-  virtual void remove(const Path& path) = 0;                  // file or whole folder; absent is fine
-  virtual void make_folder(const Path& path) = 0;             // with its parents; existing is fine
-  virtual void sync_folder(const Path& path) = 0;             // makes renames inside it durable
+  // Swaps two names that exist; atomic where the disk can do that, else by three renames.
+  virtual void exchange(const Path& a, const Path& b) = 0;
+  virtual void remove(const Path& path) = 0;       // file or whole folder; absent is fine
+  virtual void make_folder(const Path& path) = 0;  // with its parents; existing is fine
+  virtual void sync_folder(const Path& path) = 0;  // makes renames inside it durable
 };
 
 // The machine's own file system. Lives as long as the process.

@@ -22,6 +22,9 @@ using Files = std::vector<std::unique_ptr<SafetensorsFile>>;
 
 constexpr const char* embedding_name = "model.embed_tokens.weight";
 constexpr const char* head_name = "lm_head.weight";
+constexpr const char* file_name = "model.safetensors";
+constexpr const char* index_name = "model.safetensors.index.json";
+constexpr std::string_view expert_mark = ".experts.";
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -59,26 +62,6 @@ Files open_shards(const base::Path& index, base::Problems& problems) {
   return files;
 }
 
-Files open_files(const base::Path& path, base::Problems& problems) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  base::Path chosen = path;
-  if (fs::is_directory(path, ignored)) {
-    chosen = path / "model.safetensors";
-    if (!fs::exists(chosen, ignored)) chosen = path / "model.safetensors.index.json";
-    base::require(
-        fs::exists(chosen, ignored), "{}: neither model.safetensors nor model.safetensors.index.json is there{}",
-        path.string(),
-        fs::exists(path / "pytorch_model.bin", ignored) || fs::exists(path / "pytorch_model.bin.index.json", ignored)
-            ? "; pytorch_model.bin files are not read: save the model as safetensors"
-            : "");
-  }
-  if (chosen.extension() == ".json") return open_shards(chosen, problems);
-  Files files;
-  files.push_back(std::make_unique<SafetensorsFile>(chosen));
-  return files;
-}
-
 struct Located {
   const SafetensorsFile* file = nullptr;
   const StoredTensor* tensor = nullptr;
@@ -91,10 +74,9 @@ struct ExpertStack {
 };
 
 std::optional<ExpertStack> expert_stack(const base::ParameterSpec& parameter) {
-  constexpr std::string_view mark = ".experts.";
-  const std::size_t at = parameter.fqn.rfind(mark);
-  if (at == std::string::npos || parameter.shape.size() != 3) return std::nullopt;
-  return ExpertStack{parameter.fqn.substr(0, at + mark.size()), parameter.fqn.substr(at + mark.size())};
+  if (!is_expert_stack(parameter)) return std::nullopt;
+  const std::size_t begin = parameter.fqn.rfind(expert_mark) + expert_mark.size();
+  return ExpertStack{parameter.fqn.substr(0, begin), parameter.fqn.substr(begin)};
 }
 
 // Finds the tensors of each parameter, and notes which were found, so that the rest can be named.
@@ -207,10 +189,42 @@ Shape row_major_strides(const Shape& shape) {
   return strides;
 }
 
+bool is_expert_stack(const base::ParameterSpec& parameter) {
+  return parameter.shape.size() == 3 && parameter.fqn.rfind(expert_mark) != std::string::npos;
+}
+
+Files open_huggingface_files(const base::Path& path, base::Problems& problems) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  base::Path chosen = path;
+  if (fs::is_directory(path, ignored)) {
+    chosen = path / file_name;
+    if (!fs::exists(chosen, ignored)) chosen = path / index_name;
+    base::require(
+        fs::exists(chosen, ignored), "{}: neither model.safetensors nor model.safetensors.index.json is there{}",
+        path.string(),
+        fs::exists(path / "pytorch_model.bin", ignored) || fs::exists(path / "pytorch_model.bin.index.json", ignored)
+            ? "; pytorch_model.bin files are not read: save the model as safetensors"
+            : "");
+  }
+  if (chosen.extension() == ".json") return open_shards(chosen, problems);
+  Files files;
+  files.push_back(std::make_unique<SafetensorsFile>(chosen));
+  return files;
+}
+
+bool is_huggingface_checkpoint(const base::Path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return std::filesystem::exists(path, ignored) &&
+           (path.extension() == ".safetensors" || path.extension() == ".json");
+  return std::filesystem::exists(path / file_name, ignored) || std::filesystem::exists(path / index_name, ignored);
+}
+
 HuggingFaceCheckpoint::HuggingFaceCheckpoint(const base::Path& path,
                                              const std::vector<base::ParameterSpec>& parameters) {
   base::Problems problems;
-  files_ = open_files(path, problems);
+  files_ = open_huggingface_files(path, problems);
   Matcher matcher(files_, problems);
   bool tied = true;
   for (const base::ParameterSpec& parameter : parameters) {

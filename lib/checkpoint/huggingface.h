@@ -3,8 +3,8 @@
 // A checkpoint is `model.safetensors`, or shards listed by `model.safetensors.index.json`. Names as in
 // transformers 5.24 (models/qwen3_moe/modeling_qwen3_moe.py and conversion_mapping.py, "qwen2_moe"). A parameter has
 // its own name in the file, but for the experts, which come in one of three forms:
-//   model.layers.3.mlp.experts.gate_proj              [E, I, H]   stacked, our own shape; also `up_proj` and
-//   `down_proj` [E, H, I] model.layers.3.mlp.experts.gate_up_proj           [E, 2I, H]  fused: gate's rows, then up's
+//   model.layers.3.mlp.experts.gate_proj              [E, I, H]   stacked, our own shape; up_proj, down_proj [E, H, I]
+//   model.layers.3.mlp.experts.gate_up_proj           [E, 2I, H]  fused: of each expert gate's rows, then up's
 //   model.layers.3.mlp.experts.7.gate_proj.weight     [I, H]      one tensor an expert: what save_pretrained writes
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/parameter_spec.h"
 #include "checkpoint/safetensors.h"
@@ -35,6 +36,17 @@ struct StoredParameter {
   base::ParameterSpec parameter;
   std::vector<StoredPiece> pieces;  // disjoint; together the whole parameter, or all that was asked for
 };
+
+// Whether a parameter is a stack of experts, whose forms differ: "...experts.gate_proj", of three dims.
+[[nodiscard]] bool is_expert_stack(const base::ParameterSpec& parameter);
+
+// The files of a checkpoint, and of its index, if it has one, what it says otherwise than they do.
+// Error(bad_input) if there is none at `path`, or one is not of the format.
+[[nodiscard]] std::vector<std::unique_ptr<SafetensorsFile>> open_huggingface_files(const base::Path& path,
+                                                                                   base::Problems& problems);
+
+// Whether there is one at `path`: a folder with model.safetensors or its index, a .safetensors file, an index.
+[[nodiscard]] bool is_huggingface_checkpoint(const base::Path& path);
 
 // Elements between neighbours along each dim of a tensor of `shape` that is stored row by row.
 [[nodiscard]] std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape);

@@ -36,6 +36,8 @@ constexpr std::array progress_rows{
     ProgressRow{"skipped_steps", &Progress::skipped_steps, 0},
     ProgressRow{"total_steps", &Progress::total_steps, 0},
     ProgressRow{"tokens", &Progress::tokens, 0},
+    ProgressRow{"global_batch", &Progress::global_batch, 0},
+    ProgressRow{"micro_step", &Progress::micro_step, 0},
     ProgressRow{"evaluated_at", &Progress::evaluated_at, -1},
     ProgressRow{"epoch", &Progress::epoch, 0},
     ProgressRow{"window", &Progress::window, 0},
@@ -123,7 +125,7 @@ Progress read_progress(const Object& object) {
   for (const auto& row : progress_rows) progress.*row.member = object.integer(row.key, row.least);
   progress.data_hash = object.hash("data_hash");
   base::require(progress.step <= progress.total_steps && progress.evaluated_at <= progress.step &&
-                    progress.optimizer_steps + progress.skipped_steps == progress.step,
+                    progress.optimizer_steps + progress.skipped_steps <= progress.step,
                 "{}: numbers of steps that contradict each other", object.place());
   return progress;
 }

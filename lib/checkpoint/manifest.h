@@ -22,6 +22,8 @@ struct Progress {
   std::int64_t skipped_steps = 0;
   std::int64_t total_steps = 0;  // of the whole run: what the learning rates were computed for
   std::int64_t tokens = 0;
+  // Sequences of a step, and of a micro-step over all ranks.
+  std::int64_t global_batch = 0, micro_step = 0;
   std::int64_t evaluated_at = -1;  // the step after which the last evaluation was made; -1: none
   // The next window, and a hash of some windows around, which tells other data apart.
   std::int64_t epoch = 0, window = 0;

@@ -5,6 +5,8 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -16,6 +18,24 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
+// The float32 from which rounding to a type of fewer digits gives what rounding `value` at once would have given: what
+// was cut off leaves its mark in the last bit ("round to odd": Boldo, Melquiond, IEEE Trans. Comput. 57(4), 2008).
+float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
+template <class From>
+float to_be_narrowed(From element) {
+  if constexpr (std::is_same_v<From, double>)
+    return rounded_to_odd(element);
+  else
+    return static_cast<float>(element);
+}
+
 // Stored bytes need not be aligned, hence the copy of each element.
 template <class From, class To>
 void convert(const std::byte* from, To* to, std::int64_t count) {
@@ -25,8 +45,8 @@ void convert(const std::byte* from, To* to, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       From element;
       std::memcpy(&element, from + static_cast<std::size_t>(i) * sizeof(From), sizeof(From));
-      if constexpr (std::is_same_v<To, c10::BFloat16>)
-        to[i] = c10::BFloat16(static_cast<float>(element));
+      if constexpr (std::is_same_v<To, c10::BFloat16> || std::is_same_v<To, c10::Half>)
+        to[i] = To(to_be_narrowed(element));
       else
         to[i] = static_cast<To>(element);
     }
@@ -89,17 +109,19 @@ void copy_piece(const StoredPiece& piece, const at::Tensor& into, const Rectangl
     case c10::ScalarType::Float: return copy_from(piece, into.data_ptr<float>(), r);
     case c10::ScalarType::Double: return copy_from(piece, into.data_ptr<double>(), r);
     case c10::ScalarType::BFloat16: return copy_from(piece, into.data_ptr<c10::BFloat16>(), r);
+    case c10::ScalarType::Half: return copy_from(piece, into.data_ptr<c10::Half>(), r);
     default: base::expect(false, "cannot read into {}", c10::toString(into.scalar_type()));
   }
 }
 
 }  // namespace
 
-void read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into) {
+std::int64_t read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into) {
   base::expect(into.is_contiguous() && into.sizes().vec() == box.shape(), "{}: the target is not of the box's shape",
                parameter.parameter.fqn);
   base::expect(layout::intersect(box, layout::whole_box(parameter.parameter.shape)) == box || box.elements() == 0,
                "{}: the box is outside the parameter", parameter.parameter.fqn);
+  std::int64_t read = 0;
   for (const StoredPiece& piece : parameter.pieces) {
     const layout::Box common = layout::intersect(box, piece.box);
     if (common.elements() == 0) continue;
@@ -109,7 +131,11 @@ void read_box(const StoredParameter& parameter, const layout::Box& box, const at
       r.to_offset += (common.dims[d].begin - box.dims[d].begin) * r.to_strides[d];
     }
     copy_piece(piece, into, r);
+    read += common.elements();
   }
+  base::expect(read == box.elements(), "{}: {} of {} elements are in its pieces", parameter.parameter.fqn, read,
+               box.elements());
+  return read;
 }
 
 at::Tensor read_box(const StoredParameter& parameter, const layout::Box& box, c10::ScalarType type) {

@@ -10,12 +10,12 @@
 
 namespace tessera::checkpoint {
 
-// Writes `box` of the parameter into `into`: contiguous, on the CPU, of the box's shape, and float32, float64 or
-// bfloat16. Wider stored types are rounded to nearest even. An empty box reads nothing. Precondition: `box` lies within
-// the parameter.
-void read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into);
+// Writes `box` of the parameter into `into`: contiguous, on the CPU, of the box's shape, and float32, float64,
+// bfloat16 or float16. Wider stored types are rounded to nearest even, once. An empty box reads nothing. Returns the
+// elements read: all of the box, since the pieces cover it. Precondition: `box` lies within the parameter.
+std::int64_t read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into);
 
-// `box` of the parameter as a new tensor of `type` (float32, float64 or bfloat16).
+// `box` of the parameter as a new tensor of `type` (one of those).
 [[nodiscard]] at::Tensor read_box(const StoredParameter& parameter, const layout::Box& box, c10::ScalarType type);
 
 // The whole parameter.

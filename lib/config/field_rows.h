@@ -135,6 +135,16 @@ inline Field not_yet(Field field, std::string part, std::function<bool(const Val
   return field;
 }
 
+// Of a row whose other value is not harmless when a run is resumed.
+inline Field on_resume(OnResume what, Field field) {
+  field.on_resume = what;
+  return field;
+}
+inline std::vector<Field> on_resume(OnResume what, std::vector<Field> rows) {
+  for (Field& field : rows) field.on_resume = what;
+  return rows;
+}
+
 // Options without which the example means nothing.
 inline Field with(Field field, std::vector<std::string> options) {
   field.beside = std::move(options);

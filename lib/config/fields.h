@@ -29,6 +29,13 @@ enum class Role {
   spelling,    // VeOmni's spelling of another setting; never in the dump
 };
 
+// What a resumed run does with another value than the run before it had.
+enum class OnResume : std::uint8_t {
+  harmless,   // logs it: the run goes on as it would have
+  alters,     // refuses it, unless train.checkpoint.allow_changes
+  by_effect,  // nothing by itself: what the setting leads to is compared (the model, the data, the number of steps)
+};
+
 struct Field {
   std::string path;     // "train.optimizer.lr"
   std::string group{};  // heading in --help
@@ -40,6 +47,7 @@ struct Field {
   // A legal value other than the default, as words of a command line, and options that it needs beside it.
   std::vector<std::string> example{};
   std::vector<std::string> beside{};
+  OnResume on_resume = OnResume::harmless;
   // The part that is not built yet ("checkpoints"); empty: built. Values for which `usable` holds need nothing of it.
   std::string not_yet{};
   std::function<bool(const Value&)> usable{};

@@ -7,8 +7,10 @@ void add_data_fields(std::vector<Field>& table) {
   add_rows(
       table, "Data",
       {
-          list("data.train_path", &DataSettings::train_path, Kind::paths, any_number(), {"other.txt"},
-               {"Training data: files, folders, globs; commas separate too.", "the files listed on the start page"}),
+          on_resume(OnResume::by_effect,
+                    list("data.train_path", &DataSettings::train_path, Kind::paths, any_number(), {"other.txt"},
+                         {"Training data: files, folders, globs; commas separate too.",
+                          "the files listed on the start page"})),
           with(list("data.eval_path", &DataSettings::eval_path, Kind::paths, any_number(), {"held_out.txt"},
                     {"Held-out data, evaluated every train.eval_steps steps and at the end.",
                      "metrics.jsonl has eval/ce_loss and eval/perplexity"}),
@@ -22,12 +24,15 @@ void add_data_fields(std::vector<Field>& table) {
                {"What a faulty JSONL line does: stop the run before its first step, or be left out, with a warning "
                 "that counts them and names the first of each file.",
                 "exit code 2 or a run without those lines"}),
-          integer(
-              "data.max_seq_len", &DataSettings::max_seq_len, count_from(1), "64",
-              {"Tokens of one sequence (window); attention's cost grows with its square.", "tokens in metrics.jsonl"}),
-          word("data.documents", &DataSettings::documents, {"joined", "separate"}, "separate",
-               {"What a window does at the border of two documents: one text, or neither attention nor labels across.",
-                "the losses, where a window holds two documents"}),
+          on_resume(OnResume::alters,
+                    integer("data.max_seq_len", &DataSettings::max_seq_len, count_from(1), "64",
+                            {"Tokens of one sequence (window); attention's cost grows with its square.",
+                             "tokens in metrics.jsonl"})),
+          on_resume(OnResume::alters,
+                    word("data.documents", &DataSettings::documents, {"joined", "separate"}, "separate",
+                         {"What a window does at the border of two documents: one text, or neither attention nor "
+                          "labels across.",
+                          "the losses, where a window holds two documents"})),
       });
 }
 

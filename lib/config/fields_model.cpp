@@ -34,21 +34,27 @@ Form boolean_form() { return {.kind = Kind::boolean}; }
 
 std::vector<Field> source_rows() {
   return {
-      optional_row("model.config_path", &ModelSettings::config_path, {.kind = Kind::path}, "model.model_path",
-                   "config.json",
-                   {"HuggingFace config.json of the model, or its folder.", "the model on the start page is another"}),
-      optional_row("model.model_path", &ModelSettings::model_path, {.kind = Kind::path},
-                   "initial values drawn from train.seed", "checkpoint",
-                   {"HuggingFace checkpoint (safetensors) to start from; read once, each rank only its part.",
-                    "the first loss is the checkpoint's"}),
-      number("model.router_z_loss_coef", &ModelSettings::router_z_loss_coef, at_least(0), "0.001",
-             {"Weight of the router z-loss, which keeps router logits small; costs nothing measurable.",
-              "loss differs from ce_loss + aux_loss by z_loss"}),
-      word("model.balance_loss", &ModelSettings::balance_loss, {"pooled", "per_layer", "sequence"}, "sequence",
-           {"Over which tokens the load-balancing loss counts: all layers of a micro-step together (as HuggingFace), "
-            "layer "
-            "by layer, or sequence by sequence (the same for every micro-batch size and layout).",
-            "aux_loss in metrics.jsonl"}),
+      on_resume(OnResume::by_effect, optional_row("model.config_path", &ModelSettings::config_path,
+                                                  {.kind = Kind::path}, "model.model_path", "config.json",
+                                                  {"HuggingFace config.json of the model, or its folder.",
+                                                   "the model on the start page is another"})),
+      on_resume(OnResume::by_effect,
+                optional_row("model.model_path", &ModelSettings::model_path, {.kind = Kind::path},
+                             "initial values drawn from train.seed", "checkpoint",
+                             {"HuggingFace checkpoint (safetensors) to start from; read once, each rank only its part.",
+                              "the first loss is the checkpoint's"})),
+      on_resume(OnResume::alters,
+                number("model.router_z_loss_coef", &ModelSettings::router_z_loss_coef, at_least(0), "0.001",
+                       {"Weight of the router z-loss, which keeps router logits small; costs nothing measurable.",
+                        "loss differs from ce_loss + aux_loss by z_loss"})),
+      on_resume(
+          OnResume::alters,
+          word("model.balance_loss", &ModelSettings::balance_loss, {"pooled", "per_layer", "sequence"}, "sequence",
+               {"Over which tokens the load-balancing loss counts: all layers of a micro-step together (as "
+                "HuggingFace), "
+                "layer "
+                "by layer, or sequence by sequence (the same for every micro-batch size and layout).",
+                "aux_loss in metrics.jsonl"})),
   };
 }
 

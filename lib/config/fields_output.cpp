@@ -4,39 +4,44 @@
 namespace tessera::config {
 namespace {
 
-const std::string checkpoints = "checkpoints";
-
 std::vector<Field> checkpoint_rows() {
   return {
       text("train.checkpoint.output_dir", &CheckpointSettings::output_dir, Kind::path, "elsewhere",
            {"Folder of everything that a run writes.", "where metrics.jsonl and settings.resolved.json appear"}),
-      not_yet(integer("train.checkpoint.save_steps", &CheckpointSettings::save_steps, between(0, 1e15), "5",
-                      {"Save every N steps; 0: not by steps.", "folders step_000005, ..."}),
-              checkpoints),
-      not_yet(integer("train.checkpoint.save_epochs", &CheckpointSettings::save_epochs, between(0, 1e15), "1",
-                      {"Save every N epochs; 0: not by epochs.", "a folder at the end of each epoch"}),
-              checkpoints),
-      not_yet(boolean("train.checkpoint.save_async", &CheckpointSettings::save_async,
-                      {"Write while training goes on, from a copy in host memory.", "shorter step_s at a save"}),
-              checkpoints),
-      not_yet(integer("train.checkpoint.keep_last", &CheckpointSettings::keep_last, count_from(0), "2",
-                      {"Newest checkpoints that are kept; 0: all.", "the folders that remain"}),
-              checkpoints),
-      not_yet(integer("train.checkpoint.keep_every", &CheckpointSettings::keep_every, between(0, 1e15), "10",
-                      {"Checkpoints at multiples of N steps are kept for good; 0: none.", "the folders that remain"}),
-              checkpoints),
-      not_yet(optional_row("train.checkpoint.load_path", &CheckpointSettings::load_path, {.kind = Kind::path},
-                           "a fresh start", "auto",
-                           {"Checkpoint to resume from; auto: the latest in output_dir, or a fresh start.",
-                            "the first step in metrics.jsonl"}),
-              checkpoints),
-      not_yet(boolean("train.checkpoint.allow_changes", &CheckpointSettings::allow_changes,
-                      {"Resume although settings differ that alter the run.", "a resume that is otherwise refused"}),
-              checkpoints),
-      not_yet(
-          boolean("train.checkpoint.save_hf_weights", &CheckpointSettings::save_hf_weights,
-                  {"Write a HuggingFace folder at the end (VeOmni's default is true).", "the folder hf in output_dir"}),
-          "HuggingFace checkpoints"),
+      integer("train.checkpoint.save_steps", &CheckpointSettings::save_steps, between(0, 1e15), "2",
+              {"Save a checkpoint every N steps; 0: not by steps.", "folders step_000002, ... in output_dir"}),
+      integer("train.checkpoint.save_epochs", &CheckpointSettings::save_epochs, between(0, 1e15), "1",
+              {"Save a checkpoint at the end of every N-th epoch; 0: not by epochs.", "folders in output_dir"}),
+      boolean("train.checkpoint.save_last", &CheckpointSettings::save_last,
+              {"Save a checkpoint after the last step, and when a signal stops the run.",
+               "the folder of the last step in output_dir"}),
+      with(boolean("train.checkpoint.save_async", &CheckpointSettings::save_async,
+                   {"Write in the background while training goes on, from a copy of masters and moments in memory; the "
+                    "next save, and the run's end, wait for it.",
+                    "the line of a checkpoint comes after later steps"}),
+           {"--train.checkpoint.save_steps", "1"}),
+      integer("train.checkpoint.keep_last", &CheckpointSettings::keep_last, count_from(0), "1",
+              {"Newest checkpoints that stay; older ones are removed once a newer one is whole. 0: all.",
+               "the folders that remain"}),
+      with(integer(
+               "train.checkpoint.keep_every", &CheckpointSettings::keep_every, between(0, 1e15), "2",
+               {"With keep_last: checkpoints at multiples of N steps stay too; 0: none.", "the folders that remain"}),
+           {"--train.checkpoint.keep_last", "1"}),
+      on_resume(
+          OnResume::by_effect,
+          optional_row("train.checkpoint.load_path", &CheckpointSettings::load_path, {.kind = Kind::path},
+                       "a fresh start", "auto",
+                       {"Checkpoint to go on from: its folder, or an output folder, of which the latest is meant; "
+                        "auto: the latest in output_dir, or a fresh start if there is none.",
+                        "the first step in metrics.jsonl"})),
+      on_resume(OnResume::by_effect, with(boolean("train.checkpoint.allow_changes", &CheckpointSettings::allow_changes,
+                                                  {"Go on from load_path although settings differ that alter the run.",
+                                                   "a resume that is otherwise refused"}),
+                                          {"--train.checkpoint.load_path", "auto"})),
+      not_yet(boolean("train.checkpoint.save_hf_weights", &CheckpointSettings::save_hf_weights,
+                      {"After the last step write the weights as a HuggingFace folder too (VeOmni's default is true).",
+                       "the folder hf in output_dir"}),
+              "HuggingFace checkpoints"),
   };
 }
 

@@ -6,20 +6,26 @@ namespace {
 
 std::vector<Field> step_rows() {
   return {
-      integer("train.micro_batch_size", &TrainSettings::micro_batch_size, count_from(1), "2",
-              {"Sequences that a rank processes at once; memory for activations grows with it.",
-               "memory by purpose in --dry-run"}),
-      optional_row("train.global_batch_size", &TrainSettings::global_batch_size,
-                   {.kind = Kind::integer, .range = count_from(1)}, "micro_batch_size x data-parallel ranks", "5",
-                   {"Sequences of one step over all ranks and micro-steps; need not divide by anything.",
-                    "tokens in metrics.jsonl"}),
-      optional_row("train.max_steps", &TrainSettings::max_steps, {.kind = Kind::integer, .range = between(1, 1e15)},
-                   "no limit", "7",
-                   {"Steps of the whole run; the first of max_steps and num_train_epochs ends it (VeOmni counts its "
-                    "max_steps per epoch).",
-                    "the last step in metrics.jsonl"}),
-      integer("train.num_train_epochs", &TrainSettings::num_train_epochs, count_from(1), "2",
-              {"Passes over the training data.", "the number of steps on the start page"}),
+      on_resume(OnResume::by_effect,
+                integer("train.micro_batch_size", &TrainSettings::micro_batch_size, count_from(1), "2",
+                        {"Sequences that a rank processes at once; memory for activations grows with it.",
+                         "memory by purpose in --dry-run"})),
+      on_resume(
+          OnResume::by_effect,
+          optional_row("train.global_batch_size", &TrainSettings::global_batch_size,
+                       {.kind = Kind::integer, .range = count_from(1)}, "micro_batch_size x data-parallel ranks", "5",
+                       {"Sequences of one step over all ranks and micro-steps; need not divide by anything.",
+                        "tokens in metrics.jsonl"})),
+      on_resume(OnResume::by_effect,
+                optional_row(
+                    "train.max_steps", &TrainSettings::max_steps, {.kind = Kind::integer, .range = between(1, 1e15)},
+                    "no limit", "7",
+                    {"Steps of the whole run; the first of max_steps and num_train_epochs ends it (VeOmni counts its "
+                     "max_steps per epoch).",
+                     "the last step in metrics.jsonl"})),
+      on_resume(OnResume::by_effect,
+                integer("train.num_train_epochs", &TrainSettings::num_train_epochs, count_from(1), "2",
+                        {"Passes over the training data.", "the number of steps on the start page"})),
       with(integer("train.eval_steps", &TrainSettings::eval_steps, between(0, 1e15), "2",
                    {"Evaluate every N steps, 0: only at the end; costs a forward pass over data.eval_path each time.",
                     "evaluation objects at those steps in metrics.jsonl"}),
@@ -34,6 +40,7 @@ Field seed_row() {
               .help = "Seed of initial values and of the order of the data.",
               .observe = "the losses"};
   field.example = {"43"};
+  field.on_resume = OnResume::alters;
   field.get = [](const Draft& d) -> std::optional<Value> {
     return Value(static_cast<std::int64_t>(d.settings.train.seed));
   };
@@ -50,10 +57,12 @@ std::vector<Field> number_rows() {
                    "OMP_NUM_THREADS, or cores / ranks of this machine", "1",
                    {"Threads of each rank; results are bit-identical only for equal numbers of threads.",
                     "threads on the start page, tokens_per_s"}),
-      word("train.precision", &TrainSettings::precision, {"auto", "float32", "bfloat16", "float64"}, "float64",
-           {"Number format of compute: auto is bfloat16 on CUDA and float32 on the CPU; float64 is the reference mode "
-            "(everything, masters too: twice the memory and slow).",
-            "precision on the start page, the last digits of the losses"}),
+      on_resume(OnResume::alters, word("train.precision", &TrainSettings::precision,
+                                       {"auto", "float32", "bfloat16", "float64"}, "float64",
+                                       {"Number format of compute: auto is bfloat16 on CUDA and float32 on the CPU; "
+                                        "float64 is the reference mode "
+                                        "(everything, masters too: twice the memory and slow).",
+                                        "precision on the start page, the last digits of the losses"})),
       not_yet(boolean("train.enable_full_determinism", &TrainSettings::enable_full_determinism,
                       {"Bit-identical runs on CUDA, at some speed; the CPU always is.", "equal losses of two runs"}),
               "CUDA (on the CPU every run is deterministic without it)"),
@@ -141,8 +150,8 @@ void add_train_fields(std::vector<Field>& table) {
 }
 
 void add_optimizer_fields(std::vector<Field>& table) {
-  add_rows(table, "Learning rate", rate_rows());
-  add_rows(table, "Optimizer", optimizer_rows());
+  add_rows(table, "Learning rate", on_resume(OnResume::alters, rate_rows()));
+  add_rows(table, "Optimizer", on_resume(OnResume::alters, optimizer_rows()));
 }
 
 }  // namespace tessera::config

@@ -101,6 +101,7 @@ struct CheckpointSettings {
   std::string output_dir = "output";
   std::int64_t save_steps = 0;
   std::int64_t save_epochs = 0;
+  bool save_last = true;
   bool save_async = false;
   std::int64_t keep_last = 0;
   std::int64_t keep_every = 0;

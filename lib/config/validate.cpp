@@ -111,6 +111,24 @@ void check_accelerator(const AcceleratorSettings& a, Problems& problems) {
         f.prefetch_depth);
 }
 
+void check_checkpoint(const CheckpointSettings& c, Problems& problems) {
+  if (c.save_async && c.save_steps == 0 && c.save_epochs == 0)
+    problems.add(
+        "train.checkpoint.save_async = true has no effect: the last save is waited for; give save_steps or "
+        "save_epochs");
+  if (c.keep_last > 0 && c.save_steps == 0 && c.save_epochs == 0 && !c.save_last)
+    problems.add("train.checkpoint.keep_last = {} has no effect: nothing is saved", c.keep_last);
+  if (c.keep_every > 0 && c.keep_last == 0)
+    problems.add("train.checkpoint.keep_every = {} has no effect with keep_last = 0, with which all checkpoints stay",
+                 c.keep_every);
+  if (c.allow_changes && c.load_path.empty())
+    problems.add("train.checkpoint.allow_changes = true has no effect without load_path");
+  if (c.save_hf_weights && !c.save_last)
+    problems.add(
+        "train.checkpoint.save_hf_weights = true takes the weights from the last checkpoint; leave save_last "
+        "true");
+}
+
 void check_train(const TrainSettings& t, Problems& problems) {
   if (!t.gradient_checkpointing.enable && t.gradient_checkpointing.scope != RecomputeScope::full)
     problems.add(
@@ -131,6 +149,7 @@ Verdict validate(const Settings& settings, Action action, Content content, base:
   check_optimizer(settings.train.optimizer, problems);
   check_accelerator(settings.train.accelerator, problems);
   check_train(settings.train, problems);
+  check_checkpoint(settings.train.checkpoint, problems);
   return check_not_yet(settings, problems);
 }
 

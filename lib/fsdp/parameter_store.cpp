@@ -21,15 +21,14 @@ plan::ElementSizes element_sizes(const device::Numbers& numbers) {
           .same_type = numbers.compute == numbers.master};
 }
 
-// `tensor`, which holds `outer`, narrowed to `inner`.
-at::Tensor view_of(const at::Tensor& tensor, const layout::Box& outer, const layout::Box& inner) {
-  auto view = tensor;
-  for (std::size_t d = 0; d < outer.dims.size(); ++d)
-    view = view.narrow(static_cast<std::int64_t>(d), inner.dims[d].begin - outer.dims[d].begin, inner.dims[d].size());
-  return view;
-}
-
 }  // namespace
+
+at::Tensor part_of(const at::Tensor& tensor, const layout::Box& outer, const layout::Box& inner) {
+  auto part = tensor;
+  for (std::size_t d = 0; d < outer.dims.size(); ++d)
+    part = part.narrow(static_cast<std::int64_t>(d), inner.dims[d].begin - outer.dims[d].begin, inner.dims[d].size());
+  return part;
+}
 
 comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer, const layout::Box& inner) {
   const auto& o = outer.dims;
@@ -135,7 +134,7 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
     const auto& p = parameters_[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
     auto& weight = *state.weights[k];
-    view_of(weight.value(), use.box, p.box).copy_(p.master);
+    part_of(weight.value(), use.box, p.box).copy_(p.master);
     blocks[plan::gather_group(p.placement, kind)].push_back(
         {element_type(options_.numbers.compute), pieces(p, kind, use.box, weight.value())});
   }

@@ -101,6 +101,9 @@ class ParameterStore {
   std::vector<UnitState> units_;
 };
 
+// The part `inner` of a tensor that holds `outer`: a view. Precondition: inner lies within outer.
+[[nodiscard]] at::Tensor part_of(const at::Tensor& tensor, const layout::Box& outer, const layout::Box& inner);
+
 // The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer;
 // of the dims in which they differ all but the first are one.
 [[nodiscard]] comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,

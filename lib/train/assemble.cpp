@@ -142,7 +142,8 @@ void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
     return;
   }
   const checkpoint::HuggingFaceCheckpoint stored(model.model_path, blueprint.architecture.parameters());
-  for (auto& p : store.parameters()) checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master);
+  for (auto& p : store.parameters())
+    static_cast<void>(checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master));
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Blueprint& blueprint, const fsdp::ParameterStore& store) {
@@ -245,7 +246,8 @@ std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split sp
   return std::make_unique<data::Dataset>(options);
 }
 
-Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world)
+Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
+                   checkpoint::StoredCheckpoint* stored)
     : blueprint_(std::move(blueprint)),
       rank_(world->rank()),
       mesh_(blueprint_.layout, world),
@@ -253,8 +255,13 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
   store_ =
       std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,
                                              mesh_, rank_, store_options(blueprint_, memory_plan_));
-  comm::agree_on(*world, [&] { fill_masters(blueprint_, *store_); });
   optimizer_ = make_optimizer(blueprint_, *store_);
+  comm::agree_on(*world, [&] {
+    if (stored == nullptr)
+      fill_masters(blueprint_, *store_);
+    else
+      restored_ = checkpoint::restore(*stored, *store_, *optimizer_, rank_, world->size());
+  });
   model_ =
       std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,
                                         blueprint_.settings.model.router_z_loss_coef, owners_of(blueprint_, rank_));

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "architecture/architecture.h"
+#include "checkpoint/restore.h"
+#include "checkpoint/stored_checkpoint.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/dataset.h"
@@ -55,11 +57,13 @@ struct Blueprint {
 enum class Split : std::uint8_t { training, evaluation };
 [[nodiscard]] std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split);
 
-// Everything that one rank trains with. Masters are filled from the HuggingFace checkpoint or with initial values.
+// Everything that one rank trains with. Masters are filled from a checkpoint of ours, with their moments; else from the
+// HuggingFace checkpoint or with initial values.
 class Assembly {
  public:
-  // Collective over `world`.
-  Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world);
+  // Collective over `world`. `stored` may be null; its parameters are the blueprint's.
+  Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
+           checkpoint::StoredCheckpoint* stored = nullptr);
   Assembly(const Assembly&) = delete;  // its parts refer to each other
   Assembly& operator=(const Assembly&) = delete;
 
@@ -72,6 +76,8 @@ class Assembly {
   [[nodiscard]] executor::Executor& executor() { return *executor_; }
   [[nodiscard]] const model::Qwen3Moe& model() const { return *model_; }
   [[nodiscard]] const program::MemoryPlan& memory_plan() const { return memory_plan_; }
+  // What this rank read of `stored`.
+  [[nodiscard]] const checkpoint::Restored& restored() const { return restored_; }
   // The program of a step of `windows` sequences, made and checked at its first use.
   [[nodiscard]] const program::Program& program(program::StepKind kind, std::int64_t windows);
 
@@ -85,6 +91,7 @@ class Assembly {
   std::unique_ptr<model::Qwen3Moe> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<executor::Executor> executor_;
+  checkpoint::Restored restored_;
 };
 
 }  // namespace tessera::train

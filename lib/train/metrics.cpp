@@ -12,6 +12,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/error.h"
+#include "base/json.h"
+
 namespace tessera::train {
 namespace {
 
@@ -74,6 +77,29 @@ std::vector<double> ExpertLoad::max_over_mean() const {
 }
 
 double EvaluationMetrics::perplexity() const { return std::exp(ce_loss); }
+
+void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluated_at, base::FileSystem& files) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return;
+  const auto text = base::read_file(path);
+  std::string kept;
+  int line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // a killed run's last line
+    const auto content = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    ++line;
+    if (content.empty()) continue;
+    const auto object = base::parse_json_line(content, path.string(), line);
+    const auto at = object.is_object() ? object.find("step") : object.end();
+    base::require(object.is_object() && at != object.end() && at->is_number_integer(),
+                  "{}:{}: not an object with a step; move the file away to go on without it", path.string(), line);
+    const bool is_evaluation = object.contains("eval/ce_loss");
+    if (at->get<std::int64_t>() <= (is_evaluation ? std::min(step, evaluated_at) : step)) kept.append(content) += '\n';
+  }
+  if (kept != text) base::write_file_atomically(path, kept, files);
+}
 
 MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
     : file_(open(path, existing, files)) {}

@@ -68,6 +68,12 @@ struct GroupTraffic {
   double seconds_exposed = 0;  // of these, for which the rank waited and did nothing else
 };
 
+// Cuts a metrics file, if there is one, back to what was known when step `step` had been taken and the evaluation after
+// step `evaluated_at` was the last: a run that goes on from there writes the rest again. Whole or not at all. Error
+// naming the line if it is no metrics file.
+void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluated_at,
+                 base::FileSystem& files = base::posix_file_system());
+
 enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file
 
 // Written by one rank. Every failure is an Error with path and reason.

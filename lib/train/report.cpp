@@ -111,7 +111,8 @@ std::string format_start(const StartPage& page) {
        {"device", page.device},
        {"precision", page.precision},
        {"ranks", fmt::format("{}{}", page.ranks, page.hosts.empty() ? "" : ": " + page.hosts)},
-       {"output", page.output}});
+       {"output", page.output},
+       {"checkpoints", page.checkpoints}});
   text += format_memory(page.memory);
   for (const std::string& note : page.notes) text += fmt::format("  note: {}\n", note);
   return without_last_newline(std::move(text));

@@ -26,6 +26,7 @@ struct StartPage {
   std::int64_t ranks = 1;
   std::string hosts;               // "4 on node1, 4 on node2"; empty: not shown
   std::string output;              // folder
+  std::string checkpoints;         // "every 100 steps and at the end"
   std::vector<std::string> notes;  // one line each
 };
 

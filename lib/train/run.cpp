@@ -15,6 +15,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/restore.h"
+#include "checkpoint/stored_checkpoint.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
@@ -23,6 +26,8 @@
 #include "train/hosts.h"
 #include "train/metrics.h"
 #include "train/report.h"
+#include "train/resume.h"
+#include "train/saves.h"
 #include "train/signals.h"
 #include "train/trace.h"
 #include "train/trainer.h"
@@ -114,6 +119,7 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.precision = precision_name(b.numbers.compute);
   page.ranks = b.layout.world();
   page.output = train.checkpoint.output_dir;
+  page.checkpoints = describe(train.checkpoint);
   page.notes = b.notes;
   if (train.debug.only != config::OnlyHalf::none)
     page.notes.push_back(fmt::format("seconds of a step are those of its {} alone, which waits for the other half",
@@ -138,7 +144,8 @@ std::vector<GroupTraffic> traffic_of(const mesh::Mesh& mesh) {
   return groups;
 }
 
-EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem::path& output) {
+EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem::path& output,
+                 std::optional<std::int64_t> checkpoint) {
   EndPage page{.reason = ending.reason,
                .steps = ending.steps,
                .skipped_steps = ending.skipped,
@@ -152,10 +159,65 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
   if (ending.evaluation)
     page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
                                        ending.evaluation->perplexity()));
+  if (checkpoint) page.results.push_back("checkpoint: " + (output / checkpoint::folder_name(*checkpoint)).string());
   page.results.push_back("metrics: " + (output / "metrics.jsonl").string());
   if (const auto& trace = assembly.blueprint().settings.train.log.trace; !trace.empty())
     page.results.push_back("timeline: " + trace);
   return page;
+}
+
+// The marker that rank 0 wrote is seen by every rank, or the folder is not one.
+void require_shared_folder(const base::Path& output, comm::Communicator& ranks) {
+  std::error_code ignored;
+  const bool sees = std::filesystem::exists(output / "settings.resolved.json", ignored);
+  const auto seen = comm::numbers_of_ranks(ranks, sees ? 1 : 0);
+  std::vector<std::size_t> blind;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank)
+    if (seen[rank] == 0) blind.push_back(rank);
+  if (!blind.empty())
+    throw comm::AgreedError(base::ExitCode::bad_input,
+                            fmt::format("train.checkpoint.output_dir = {} is not the same folder on all ranks: rank {} "
+                                        "does not see what rank 0 wrote there; use a file system that all hosts share",
+                                        output.string(), fmt::join(blind, ", ")));
+}
+
+// A checkpoint that was found, once it is known that this run may go on from it.
+std::unique_ptr<checkpoint::StoredCheckpoint> open_checkpoint(const base::Path& folder, const Blueprint& blueprint) {
+  auto stored = std::make_unique<checkpoint::StoredCheckpoint>(folder);
+  checkpoint::require_same_parameters(*stored, blueprint.architecture.parameters());
+  return stored;
+}
+
+checkpoint::Progress start_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint,
+                              const data::Dataset& training) {
+  const auto data = hash_of(training);
+  auto start = stored != nullptr ? progress_from(stored->manifest(), data) : checkpoint::Progress{.data_hash = data};
+  start.global_batch = blueprint.global_batch;
+  start.micro_step = blueprint.settings.train.micro_batch_size * blueprint.data_ranks();
+  start.total_steps = total_steps(training, blueprint.settings.train, blueprint.global_batch, start);
+  return start;
+}
+
+void log_resume(const checkpoint::StoredCheckpoint& stored, const Assembly& assembly,
+                const checkpoint::Progress& start) {
+  const auto& restored = assembly.restored();
+  base::log_info("resumed from {} after step {} ({}): {} read of {} needed, hashes of {} of {} verified",
+                 stored.folder().string(), start.step, stored.manifest().layout,
+                 base::format_bytes(restored.bytes_read), base::format_bytes(restored.bytes_needed),
+                 base::format_bytes(restored.bytes_verified), base::format_bytes(stored.bytes()));
+  if (!restored.absent.empty())
+    base::log_warning("the checkpoint has no {}: the optimizer starts anew", fmt::join(restored.absent, ", "));
+  const auto& model_path = assembly.blueprint().settings.model.model_path;
+  if (!model_path.empty())
+    base::log_warning("the weights are those of the checkpoint, not those of model.model_path = {}", model_path);
+}
+
+// Rank 0's: what a killed run left behind.
+void remove_leftovers(const base::Path& output) {
+  for (const auto& folder : checkpoint::list_checkpoints(output).unfinished) {
+    base::log_warning("{} is what a save or removal that did not end left behind; it is removed", folder.string());
+    base::posix_file_system().remove(folder);
+  }
 }
 
 }  // namespace
@@ -175,24 +237,42 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   });
   require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
   const auto warnings = warnings_of(hosts, blueprint->layout, comm::numbers_of_ranks(ranks, threads));
-  Assembly assembly(std::move(*blueprint), world.communicator());
 
-  // Rank 0 writes for all.
+  OutputClaim claim;
+  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
+  checkpoint::Progress start;
+  const auto folder = choose_checkpoint(settings.train.checkpoint, ranks, claim);
+  comm::agree_on(ranks, [&] {
+    if (folder) stored = open_checkpoint(*folder, *blueprint);
+    start = start_of(stored.get(), *blueprint, *training);
+    if (stored)
+      require_same_run(*stored, changes_since(stored->manifest(), *blueprint, start), settings.train.checkpoint);
+  });
+  Assembly assembly(std::move(*blueprint), world.communicator(), stored.get());
+  if (stored) log_resume(*stored, assembly, start);
+  stored.reset();
+
+  // Rank 0 writes for all, but for the shards of checkpoints.
   const std::filesystem::path output = settings.train.checkpoint.output_dir;
   std::optional<MetricsFile> metrics;
   comm::agree_on(ranks, [&] {
     if (world.rank() != 0) return;
     base::make_folder(output);
+    if (!claim) claim.emplace(output);
+    remove_leftovers(output);
     base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
-    metrics.emplace(output / "metrics.jsonl", ExistingMetrics::replace);
+    if (folder) cut_metrics(output / "metrics.jsonl", start.step, start.evaluated_at);
+    metrics.emplace(output / "metrics.jsonl", folder ? ExistingMetrics::keep : ExistingMetrics::replace);
   });
-  const auto steps = total_steps(*training, settings.train, assembly.blueprint().global_batch);
-  Report report(steps, settings.train.log.every, audience_of_log());
-  auto page = start_page(assembly, *training, evaluation.get(), steps, threads);
+  require_shared_folder(output, ranks);
+  Report report(start.total_steps, settings.train.log.every, audience_of_log());
+  auto page = start_page(assembly, *training, evaluation.get(), start.total_steps, threads);
   page.hosts = world.size() > 1 ? hosts.describe() : "";
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
-  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report);
+  const bool goes_on_here = folder && std::filesystem::equivalent(*folder / "..", output);
+  Saves saves(assembly, output, goes_on_here ? std::optional(start.step) : std::nullopt);
+  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report, start, &saves);
   const auto& trace = settings.train.log.trace;
   double origin = 0;
   if (!trace.empty()) {
@@ -206,7 +286,9 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     if (const auto groups = traffic_of(assembly.mesh()); !groups.empty()) metrics->write(ending.steps, groups);
     metrics->close();
   }
-  report.end(end_page(assembly, ending, output));
+  report.end(end_page(assembly, ending, output, saves.latest()));
+  if (saves.failure())
+    throw comm::AgreedError(base::ExitCode::rank_failed, fmt::format("the last save failed: {}", *saves.failure()));
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
 }
 

@@ -45,7 +45,7 @@ executor::StepInputs inputs_of(const std::vector<data::Batch>& batches) {
   return inputs;
 }
 
-data::LoaderOptions loader_options(const Assembly& assembly, std::int64_t end_epoch) {
+data::LoaderOptions loader_options(const Assembly& assembly, data::Position start, std::int64_t end_epoch) {
   const auto& blueprint = assembly.blueprint();
   const auto micro = blueprint.settings.train.micro_batch_size;
   const auto ranks = blueprint.data_ranks();
@@ -54,6 +54,7 @@ data::LoaderOptions loader_options(const Assembly& assembly, std::int64_t end_ep
   options.global_batch = blueprint.global_batch;
   options.shares = [=](std::int64_t windows) { return layout::sequences_of_rank(windows, micro, ranks, rank); };
   options.end_epoch = end_epoch;
+  options.start = start;
   return options;
 }
 
@@ -64,38 +65,40 @@ std::string describe(const data::StepWindows& w) {
 }  // namespace
 
 std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
-                         std::int64_t global_batch) {
+                         std::int64_t global_batch, const checkpoint::Progress& start) {
   const auto limit = settings.max_steps > 0 ? settings.max_steps : std::numeric_limits<std::int64_t>::max();
-  std::int64_t steps = 0;
-  for (std::int64_t epoch = 0; epoch < settings.num_train_epochs && steps < limit; ++epoch)
-    steps += data::steps_in_epoch(training, epoch, global_batch);
-  return std::min(steps, limit);
+  std::int64_t steps = start.step;
+  for (auto epoch = start.epoch; epoch < settings.num_train_epochs && steps < limit; ++epoch) {
+    const auto behind = epoch == start.epoch ? start.window : 0;
+    const auto left = std::max<std::int64_t>(0, training.windows(epoch) - behind);
+    steps += left / global_batch + (left % global_batch == 0 ? 0 : 1);
+  }
+  return std::max(start.step, std::min(steps, limit));
 }
 
 Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-                 const StopSignals& signals, MetricsFile* metrics, Report& report)
+                 const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start,
+                 Saves* saves)
     : assembly_(assembly),
       training_(training),
       evaluation_(evaluation),
       signals_(signals),
       metrics_(metrics),
-      report_(report) {}
+      report_(report),
+      saves_(saves),
+      progress_(start) {}
 
 Ending Trainer::train() {
-  const auto& settings = assembly_.blueprint().settings.train;
-  data::Loader loader(training_, loader_options(assembly_, settings.num_train_epochs));
   const auto began = base::seconds_now();
-  while (ending_.steps < report_.total_steps()) {
-    auto loaded = next_step(loader, program::StepKind::train);
-    base::expect(loaded.has_value(), "the data ended after {} of {} steps", ending_.steps, report_.total_steps());
-    take_step(loaded->windows, inputs_of(loaded->batches));
-    if (const auto interval = settings.debug.check_replicas; interval > 0 && ending_.steps % interval == 0)
-      check_replicas();
-    if (ending_.signal == 0 && settings.eval_steps > 0 && ending_.steps % settings.eval_steps == 0) evaluate();
-    if (ending_.signal != 0) break;
+  try {
+    take_steps();
+  } catch (const comm::AgreedError&) {
+    // All ranks are here: what is being saved is still good.
+    if (saves_ != nullptr) saves_->finish();
+    throw;
   }
-  if (ending_.signal == 0) evaluate();
-  if (settings.debug.check_replicas > 0) check_replicas();
+  ending_.steps = progress_.step;
+  ending_.skipped = progress_.skipped_steps;
   ending_.seconds = base::seconds_now() - began;
   ending_.reason = ending_.signal == 0
                        ? fmt::format("all {} steps are done", report_.total_steps())
@@ -103,14 +106,39 @@ Ending Trainer::train() {
   return ending_;
 }
 
+void Trainer::take_steps() {
+  const auto& settings = assembly_.blueprint().settings.train;
+  const auto evaluates = [&] { return settings.eval_steps > 0 && progress_.step % settings.eval_steps == 0; };
+  // The run before this one may have ended between a save and the evaluation after it.
+  if (progress_.step > 0 && evaluates()) evaluate();
+  if (progress_.step < report_.total_steps()) {
+    data::Loader loader(training_,
+                        loader_options(assembly_, {progress_.epoch, progress_.window}, settings.num_train_epochs));
+    while (ending_.signal == 0 && progress_.step < report_.total_steps()) {
+      auto loaded = next_step(loader, program::StepKind::train);
+      base::expect(loaded.has_value(), "the data ended after {} of {} steps", progress_.step, report_.total_steps());
+      const auto before = progress_;
+      take_step(loaded->windows, inputs_of(loaded->batches));
+      if (progress_.step == before.step) break;
+      if (const auto interval = settings.debug.check_replicas; interval > 0 && progress_.step % interval == 0)
+        check_replicas();
+      if (saves_ != nullptr) saves_->after_step(progress_, progress_.epoch != before.epoch);
+      if (evaluates()) evaluate();
+    }
+  }
+  if (settings.debug.check_replicas > 0) check_replicas();
+  if (saves_ != nullptr) saves_->at_end(progress_);
+  if (ending_.signal == 0) evaluate();
+}
+
 void Trainer::check_replicas() {
-  if (checked_at_ == ending_.steps) return;
+  if (checked_at_ == progress_.step) return;
   const auto& layout = assembly_.blueprint().layout;
   const auto count =
-      train::check_replicas(assembly_.store(), assembly_.optimizer(), layout, assembly_.mesh(), ending_.steps);
-  checked_at_ = ending_.steps;
+      train::check_replicas(assembly_.store(), assembly_.optimizer(), layout, assembly_.mesh(), progress_.step);
+  checked_at_ = progress_.step;
   base::log_info("replicas after step {}: of {} masters and moments {} are held by several ranks, all equal",
-                 ending_.steps, count.states, count.replicated);
+                 progress_.step, count.states, count.replicated);
 }
 
 // A program whose open agreed to stop has changed nothing.
@@ -146,22 +174,26 @@ std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program
 void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs inputs) {
   const auto& settings = assembly_.blueprint().settings.train;
   const auto began = base::seconds_now();
-  inputs.lr = optim::learning_rate(settings.optimizer, ending_.steps, report_.total_steps());
+  inputs.lr = optim::learning_rate(settings.optimizer, progress_.step, report_.total_steps());
   inputs.stop = stop_asked();
   const auto lr = inputs.lr;
   const auto result =
       assembly_.executor().run(assembly_.program(program::StepKind::train, windows.count), std::move(inputs));
   if (is_stopped(result)) return;
-  ++ending_.steps;
+  ++progress_.step;
+  progress_.optimizer_steps = assembly_.optimizer().steps();
+  progress_.tokens += result.tokens;
+  progress_.epoch = windows.next.epoch;
+  progress_.window = windows.next.index;
   ending_.tokens += result.tokens;
-  base::log_debug("step {}: {}, of whose tokens {} count", ending_.steps, describe(windows), result.valid_tokens);
+  base::log_debug("step {}: {}, of whose tokens {} count", progress_.step, describe(windows), result.valid_tokens);
   const bool is_alone = settings.debug.only != config::OnlyHalf::none;
   const auto seconds = is_alone ? result.measured_s : base::seconds_now() - began;
   ending_.step_seconds += seconds;
   record(windows, result, lr, seconds);
   if (result.outcome != executor::Outcome::non_finite) return;
   const auto what =
-      fmt::format("step {}: {} is not finite ({})", ending_.steps, result.non_finite_where, describe(windows));
+      fmt::format("step {}: {} is not finite ({})", progress_.step, result.non_finite_where, describe(windows));
   if (settings.on_nonfinite == config::OnNonfinite::skip) {
     base::log_warning("{}; the step is skipped", what);
     return;
@@ -173,11 +205,11 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
 void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds) {
   const auto& blueprint = assembly_.blueprint();
   const bool updated = result.outcome == executor::Outcome::done;
-  if (!updated) ++ending_.skipped;
+  if (!updated) ++progress_.skipped_steps;
   if (result.outcome == executor::Outcome::skipped)
-    base::log_warning("step {} is skipped: no token of its batch has a target ({})", ending_.steps, describe(windows));
+    base::log_warning("step {} is skipped: no token of its batch has a target ({})", progress_.step, describe(windows));
   StepMetrics m;
-  m.step = ending_.steps;
+  m.step = progress_.step;
   m.ce_loss = result.cross_entropy;
   m.aux_loss = result.balance_loss;
   m.z_loss = result.z_loss;
@@ -202,10 +234,10 @@ void Trainer::record(const data::StepWindows& windows, const executor::StepResul
 // Held-out cross entropy over every window, without balance and z-loss; left without a result when a signal asks to
 // stop.
 void Trainer::evaluate() {
-  if (evaluation_ == nullptr || evaluated_at_ == ending_.steps) return;
+  if (ending_.signal != 0 || evaluation_ == nullptr || progress_.evaluated_at == progress_.step) return;
   const auto began = base::seconds_now();
-  data::Loader loader(*evaluation_, loader_options(assembly_, 1));
-  EvaluationMetrics m{.step = ending_.steps};
+  data::Loader loader(*evaluation_, loader_options(assembly_, {}, 1));
+  EvaluationMetrics m{.step = progress_.step};
   double sum = 0;
   std::int64_t valid = 0;
   while (auto loaded = next_step(loader, program::StepKind::evaluate)) {
@@ -221,7 +253,7 @@ void Trainer::evaluate() {
   m.tokens = valid;
   m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
   m.seconds = base::seconds_now() - began;
-  evaluated_at_ = ending_.steps;
+  progress_.evaluated_at = progress_.step;
   ending_.evaluation = m;
   if (metrics_ != nullptr) metrics_->write(m);
   report_.evaluation(m);

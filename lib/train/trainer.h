@@ -12,6 +12,7 @@
 #include "train/assemble.h"
 #include "train/metrics.h"
 #include "train/report.h"
+#include "train/saves.h"
 #include "train/signals.h"
 
 namespace tessera::train {
@@ -20,9 +21,9 @@ namespace tessera::train {
 struct Ending {
   std::string reason;      // "all 200 steps are done", "stopped by SIGTERM after step 57"
   int signal = 0;          // that stopped it, or 0
-  std::int64_t steps = 0;  // optimizer steps, skipped ones included
+  std::int64_t steps = 0;  // taken since the run's first start, skipped ones included
   std::int64_t skipped = 0;
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0;                      // since this start, as the seconds
   double seconds = 0;                           // wall clock of the training loop, evaluations included
   double step_seconds = 0;                      // of the steps alone
   std::optional<EvaluationMetrics> evaluation;  // the last one
@@ -30,18 +31,21 @@ struct Ending {
 
 class Trainer {
  public:
-  // `evaluation` may be null, `metrics` on the ranks that do not write them; the report knows the number of steps. All
-  // references must outlive the trainer.
+  // `evaluation` may be null, `metrics` on the ranks that do not write them, `saves` if nothing is to be saved; the
+  // report knows the number of steps. `start`: where the run goes on. All references must outlive the trainer.
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-          const StopSignals& signals, MetricsFile* metrics, Report& report);
+          const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start = {},
+          Saves* saves = nullptr);
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
   // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under
   // way, and the evaluation under way after its present micro-batches, without a result. Compares replicas every
-  // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. Collective over the world.
+  // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. What is to be saved after a
+  // step is saved before it is evaluated. Collective over the world.
   Ending train();
 
  private:
+  void take_steps();
   void take_step(const data::StepWindows& windows, executor::StepInputs inputs);
   bool is_stopped(const executor::StepResult& result);
   [[nodiscard]] executor::Stop stop_asked() const;
@@ -57,12 +61,14 @@ class Trainer {
   const StopSignals& signals_;
   MetricsFile* metrics_;
   Report& report_;
-  std::int64_t evaluated_at_ = -1, checked_at_ = -1;
+  Saves* saves_;
+  checkpoint::Progress progress_;
+  std::int64_t checked_at_ = -1;
   Ending ending_;
 };
 
-// Optimizer steps of the whole run: the smaller of max_steps and the steps of num_train_epochs.
+// Steps of the whole run: the smaller of max_steps and the steps of num_train_epochs. With those of `start` behind it.
 [[nodiscard]] std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
-                                       std::int64_t global_batch);
+                                       std::int64_t global_batch, const checkpoint::Progress& start = {});
 
 }  // namespace tessera::train

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -30,6 +31,7 @@ struct Run {
   int exit_code = 0;
   std::string out, err;
   std::string metrics;           // content of metrics.jsonl, where the base line has it
+  std::string folders;           // names in the output folder
   bool wrote_elsewhere = false;  // into the folder that the example of output_dir names
 };
 
@@ -48,6 +50,7 @@ struct Case {
   std::string refusal{};
   Words both{};     // of the run with and of the run without the row
   Words example{};  // instead of the table's
+  Words earlier{};  // of a run into the same folder, before each of the two
 };
 
 std::string part_from(const std::string& text, const std::string& begin, const std::string& end) {
@@ -99,6 +102,10 @@ View metric(const std::string& key, std::int64_t first = 1) {
             }
             return values;
           }};
+}
+
+View folders() {
+  return {Start::run, [](const Run& run) { return run.folders; }};
 }
 
 View exit_code() {
@@ -166,23 +173,37 @@ class Bench {
     return options;
   }
 
-  // The same line is run once.
-  const Run& run(const Options& options, Start start = Start::run) {
-    Words words;
-    for (const auto& [option, values] : options) words = joined(joined(words, {option}), values);
-    const auto found = runs_.find(words);
+  // The same line, after the same earlier one, is run once.
+  const Run& run(const Options& options, Start start = Start::run, const Words& earlier = {}) {
+    const auto words = words_of(options);
+    const auto key = joined(words, earlier);
+    const auto found = runs_.find(key);
     if (found != runs_.end()) return found->second;
     std::filesystem::remove_all(folder_ / "output");
     std::filesystem::remove_all(folder_ / "elsewhere");
+    if (!earlier.empty()) REQUIRE(to_its_end(words_of(this->options(earlier))).exit_code == 0);
     auto run = start == Start::stopped_rank ? with_a_stopped_rank(words) : to_its_end(words);
     if (std::filesystem::exists(folder_ / "output/metrics.jsonl"))
       run.metrics = base::read_file(folder_ / "output/metrics.jsonl");
+    if (std::filesystem::exists(folder_ / "output")) run.folders = names_in(folder_ / "output");
     run.wrote_elsewhere = std::filesystem::exists(folder_ / "elsewhere/metrics.jsonl");
-    return runs_.emplace(words, std::move(run)).first->second;
+    return runs_.emplace(key, std::move(run)).first->second;
   }
   [[nodiscard]] bool wrote() const { return std::filesystem::exists(folder_ / "output"); }
 
  private:
+  static Words words_of(const Options& options) {
+    Words words;
+    for (const auto& [option, values] : options) words = joined(joined(words, {option}), values);
+    return words;
+  }
+  static std::string names_in(const std::string& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+    std::string text;
+    for (const auto& name : names) text += name + " ";
+    return text;
+  }
   static Run to_its_end(const Words& words) {
     const auto finished = test::run_tessera_train(words);
     return {.exit_code = finished.exit_code, .out = finished.out, .err = finished.err};
@@ -313,6 +334,18 @@ void add_output_cases(Cases& cases, const Bench& bench) {
       {},
       {},
       {bench / "elsewhere"}};
+  const std::string checkpoint = "train.checkpoint.";
+  const Words saving{"--train.checkpoint.save_steps", "1"};
+  const Words two_steps{"--train.max_steps", "2"};
+  cases[checkpoint + "save_steps"] = {folders()};
+  cases[checkpoint + "save_epochs"] = {folders(), {}, {"--train.max_steps", "null", "--train.num_train_epochs", "3"}};
+  cases[checkpoint + "save_last"] = {folders()};
+  cases[checkpoint + "save_async"] = {start_line("checkpoints"), {}, saving};
+  cases[checkpoint + "keep_last"] = {folders(), {}, saving};
+  cases[checkpoint + "keep_every"] = {folders(), {}, joined(saving, {"--train.checkpoint.keep_last", "1"})};
+  cases[checkpoint + "load_path"] = {lines_with("resumed from"), {}, {}, {}, two_steps};
+  cases[checkpoint + "allow_changes"] = {
+      exit_code(), {}, {"--train.checkpoint.load_path", "auto", optimizer + "lr", "0.01"}, {}, two_steps};
   cases["train.log.level"] = {step_lines()};
   cases["train.log.every"] = {step_lines(), {}, {"--train.max_steps", "25", "--train.num_train_epochs", "9"}};
   cases["train.log.trace"] = {lines_with("  timeline"), {}, {}, {bench / "trace.json"}};
@@ -345,11 +378,13 @@ void check_changes(Bench& bench, const Field& field, const Case& one) {
   if (one.view.start == Start::dry_run && std::find(both.begin(), both.end(), "--dry-run") == both.end())
     both.emplace_back("--dry-run");
   const auto& example = one.example.empty() ? field.example : one.example;
-  const auto& before = bench.run(bench.options(both), one.view.start);
-  const auto& after = bench.run(bench.options(joined(joined(both, {"--" + field.path}), example)), one.view.start);
+  const auto& before = bench.run(bench.options(both), one.view.start, one.earlier);
+  const auto& after =
+      bench.run(bench.options(joined(joined(both, {"--" + field.path}), example)), one.view.start, one.earlier);
   CAPTURE(before.err, after.err);
   const bool is_about_the_end = one.view.start == Start::stopped_rank;
-  const bool may_stop = field.path == "train.on_nonfinite" || field.path == "data.on_bad_line";
+  const bool may_stop = field.path == "train.on_nonfinite" || field.path == "data.on_bad_line" ||
+                        field.path == "train.checkpoint.allow_changes";
   CHECK((before.exit_code == 0 || may_stop || is_about_the_end));
   CHECK((after.exit_code == 0 || is_about_the_end));
   const auto seen_before = one.view.text(before);

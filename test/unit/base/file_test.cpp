@@ -30,6 +30,10 @@ class FailingFileSystem final : public base::FileSystem {
     step("rename");
     base::posix_file_system().rename(from, to);
   }
+  void exchange(const Path& a, const Path& b) override {
+    step("exchange");
+    base::posix_file_system().exchange(a, b);
+  }
   void remove(const Path& path) override { base::posix_file_system().remove(path); }
   void make_folder(const Path& path) override { base::posix_file_system().make_folder(path); }
   void sync_folder(const Path& path) override {

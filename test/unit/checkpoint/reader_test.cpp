@@ -181,13 +181,64 @@ TEST_CASE("every stored floating type is read exactly, whatever its alignment") 
   const auto path = folder.write("m.safetensors", file_bytes(padded, 0) + data);
   const HuggingFaceCheckpoint checkpoint(path, {{"odd", {0}}, {"h", {2}}, {"b", {2}}, {"s", {2}}, {"d", {2}}});
   for (const std::string tensor : {"h", "b", "s", "d"})
-    for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       CAPTURE(tensor, c10::toString(type));
       const at::Tensor read = read_parameter(checkpoint.parameter(tensor), type);
       CHECK(read[0].item<double>() == 1.5);
       CHECK(read[1].item<double>() == -2.0);
     }
   CHECK(read_parameter(checkpoint.parameter("odd"), at::kFloat).numel() == 0);
+}
+
+// `value` rounded to nearest even with `digits` binary digits, of which the last is never below 2^least.
+double rounded(double value, int digits, int least, double most) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const int last = std::max(std::ilogb(value) - digits + 1, least);
+  const double nearest = std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
+  return std::abs(nearest) > most ? std::copysign(std::numeric_limits<double>::infinity(), value) : nearest;
+}
+
+TEST_CASE("wider numbers are rounded to nearest even, once") {
+  std::vector<double> values{0, 0x1p-150, 0x1p-30, 0x1p-26, 3e38, 1e39, 1e300, 65519.99, 65520, 3.4e38,
+                             std::numeric_limits<double>::infinity()};
+  for (const int exponent : {-140, -30, -20, -14, -1, 0, 7, 100})
+    for (const int digits : {8, 11, 24})
+      for (int k = 0; k < 4; ++k)                                  // halfway between two neighbours, and a little beside
+        for (const double beside : {0.0, 0x1p-50, -0x1p-50, 0x1p-26, -0x1p-26})
+          values.push_back(std::ldexp(1 + (k + 0.5) * std::ldexp(1, 1 - digits) + beside, exponent));
+  const auto count = std::ssize(values);
+  for (std::ptrdiff_t k = 0; k < count; ++k) values.push_back(-values[static_cast<std::size_t>(k)]);
+  const test::TempFolder folder;
+  const auto size = static_cast<std::int64_t>(values.size());
+  for (const auto from : {ElementType::F64, ElementType::F32}) {
+    std::vector<double> stored = values;
+    std::string data;
+    for (double& value : stored) {
+      const auto narrow = static_cast<float>(value);
+      if (from == ElementType::F32) value = narrow;
+      if (from == ElementType::F32)
+        data.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+      else
+        data.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    const auto header = fmt::format(R"({{"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name(from), size,
+                                    data.size());
+    const HuggingFaceCheckpoint checkpoint(folder.write("m.safetensors", file_bytes(header, 0) + data),
+                                           {{"w", {size}}});
+    struct Target {
+      c10::ScalarType type;
+      int digits, least;
+      double most;
+    };
+    for (const auto& target : {Target{at::kBFloat16, 8, -133, 0x1.fep127}, Target{at::kHalf, 11, -24, 65504},
+                               Target{at::kFloat, 24, -149, 0x1.fffffep127}}) {
+      const at::Tensor read = read_parameter(checkpoint.parameter("w"), target.type).to(at::kDouble);
+      for (std::size_t k = 0; k < stored.size(); ++k) {
+        CAPTURE(c10::toString(target.type), name(from), stored[k]);
+        CHECK(read.const_data_ptr<double>()[k] == rounded(stored[k], target.digits, target.least, target.most));
+      }
+    }
+  }
 }
 
 TEST_CASE("a target of another shape and a box outside are the programmer's errors") {

@@ -79,7 +79,7 @@ TEST_CASE("--help and the manual name every row, with its default and its words"
     CHECK_THAT(manual, ContainsSubstring("| `" + field.path + "` | "));
   }
   CHECK_THAT(help, ContainsSubstring("default 5e-05, at least 0"));
-  CHECK_THAT(help, ContainsSubstring("not yet: checkpoints"));
+  CHECK_THAT(help, ContainsSubstring("not yet: offload"));
   for (const ForeignName& name : foreign_names()) CHECK_THAT(manual, ContainsSubstring("| `" + name.pattern + "` | "));
 }
 

@@ -36,6 +36,7 @@ class RaisingFiles final : public base::FileSystem {
     return std::make_unique<RaisingFile>(files_.open_for_append(path));
   }
   void rename(const base::Path& from, const base::Path& to) override { files_.rename(from, to); }
+  void exchange(const base::Path& a, const base::Path& b) override { files_.exchange(a, b); }
   void remove(const base::Path& path) override { files_.remove(path); }
   void make_folder(const base::Path& path) override { files_.make_folder(path); }
   void sync_folder(const base::Path& path) override { files_.sync_folder(path); }

@@ -1,0 +1,198 @@
+#include "checkpoint/folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/sealed_json.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step_";
+constexpr std::string_view unfinished_suffix = ".tmp";
+constexpr const char* latest_name = "latest";
+constexpr std::uint64_t latest_limit = 4096;
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const auto digits = name.substr(prefix.size());
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), step);
+  if (error != std::errc{} || end != digits.end() || step < 0 || folder_name(step) != name) return std::nullopt;
+  return step;
+}
+
+bool is_whole(const base::Path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / manifest_name, ignored);
+}
+
+std::int64_t read_latest(const base::Path& path) {
+  const auto json = base::parse_json_line(read_sealed(path, latest_limit), path.string(), 1);
+  const auto step = json.find("step");
+  base::require(step != json.end() && step->is_number_unsigned(), "{}: no \"step\"", path.string());
+  return step->get<std::int64_t>();
+}
+
+std::string reason() { return std::strerror(errno); }
+
+}  // namespace
+
+std::string folder_name(std::int64_t step) { return fmt::format("{}{:06}", prefix, step); }
+
+base::Path unfinished_folder(const base::Path& output, std::int64_t step) {
+  return output / folder_name(step).append(unfinished_suffix);
+}
+
+Listing list_checkpoints(const base::Path& output) {
+  Listing listing;
+  std::error_code error;
+  if (!fs::exists(output, error)) return listing;
+  fs::directory_iterator entries(output, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const auto name = entries->path().filename().string();
+    if (const auto step = step_of(name); step && is_whole(entries->path())) listing.whole[*step] = entries->path();
+    if (name.ends_with(unfinished_suffix) &&
+        step_of(std::string_view(name).substr(0, name.size() - unfinished_suffix.size())))
+      listing.unfinished.push_back(entries->path());
+  }
+  base::require(!error, "cannot read folder {}: {}", output.string(), error.message());
+  std::ranges::sort(listing.unfinished);
+  return listing;
+}
+
+std::string describe(const Listing& listing) {
+  constexpr std::size_t most = 5;
+  std::vector<std::string> names;
+  for (const auto& [step, folder] : listing.whole) names.push_back(folder_name(step));
+  if (names.empty()) return "none";
+  if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} more and {}", names.size() - most, fmt::join(names.end() - most, names.end(), ", "));
+}
+
+std::optional<std::int64_t> latest_step(const base::Path& output) {
+  const auto listing = list_checkpoints(output);
+  const auto path = output / latest_name;
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored))) {
+    if (listing.whole.empty()) return std::nullopt;
+    return listing.whole.rbegin()->first;
+  }
+  std::int64_t step = 0;
+  try {
+    step = read_latest(path);
+  } catch (const base::Error& error) {
+    base::fail("{}; whole checkpoints there: {}. Give one of them as train.checkpoint.load_path", error.what(),
+               describe(listing));
+  }
+  base::require(listing.whole.contains(step), "{} names {}, which is not there; whole checkpoints there: {}",
+                path.string(), folder_name(step), describe(listing));
+  return step;
+}
+
+base::Path find_checkpoint(const base::Path& path) {
+  if (is_whole(path)) return path;
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  if (is_folder) {
+    if (const auto step = latest_step(path)) return path / folder_name(*step);
+  }
+  const auto beside = path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  base::fail("{} is {}; checkpoints in {}: {}", path.string(),
+             is_folder ? "a folder without a whole checkpoint" : "not the folder of a checkpoint",
+             beside.empty() ? "." : beside.string(), describe(list_checkpoints(beside.empty() ? "." : beside)));
+}
+
+void commit(const base::Path& output, std::int64_t step, base::FileSystem& files) {
+  const auto unfinished = unfinished_folder(output, step);
+  const auto named = output / folder_name(step);
+  files.sync_folder(unfinished);
+  std::error_code ignored;
+  const bool replaces = fs::exists(fs::symlink_status(named, ignored));
+  if (replaces)
+    files.exchange(unfinished, named);
+  else
+    files.rename(unfinished, named);
+  files.sync_folder(output);
+  base::write_file_atomically(output / latest_name, seal(fmt::format("  \"step\": {}", step)), files);
+  if (replaces) files.remove(unfinished);
+}
+
+std::vector<std::int64_t> outdated(const Listing& listing, std::int64_t saved, std::int64_t keep_last,
+                                   std::int64_t keep_every) {
+  std::vector<std::int64_t> steps;
+  if (keep_last == 0) return steps;
+  std::int64_t newer = 0;
+  for (auto it = listing.whole.rbegin(); it != listing.whole.rend(); ++it) {
+    if (it->first > saved || newer++ < keep_last) continue;
+    if (keep_every == 0 || it->first % keep_every != 0) steps.push_back(it->first);
+  }
+  std::ranges::reverse(steps);
+  return steps;
+}
+
+void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSystem& files) {
+  const auto unfinished = unfinished_folder(output, step);
+  files.remove(unfinished);
+  files.rename(output / folder_name(step), unfinished);
+  files.remove(unfinished);
+}
+
+FolderLock::FolderLock(const base::Path& output) : path_(output / ".lock") {
+  while (true) {
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    base::require(descriptor_ >= 0, "cannot create {}: {}", path_.string(), reason());
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      std::array<char, 256> holder{};
+      const auto length = ::pread(descriptor_, holder.data(), holder.size(), 0);
+      const auto error = errno;
+      ::close(std::exchange(descriptor_, -1));
+      base::require(error == EWOULDBLOCK || length >= 0, "cannot lock {}: {}", path_.string(), std::strerror(error));
+      base::fail("{} is in use by another run ({}); wait for its end, or give another train.checkpoint.output_dir",
+                 output.string(),
+                 std::string_view(holder.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))));
+    }
+    // Its last holder may have removed the file between the two calls.
+    struct stat by_name {
+    }, opened{};
+    if (::stat(path_.c_str(), &by_name) == 0 && ::fstat(descriptor_, &opened) == 0 && by_name.st_ino == opened.st_ino &&
+        by_name.st_dev == opened.st_dev)
+      break;
+    ::close(std::exchange(descriptor_, -1));
+  }
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const auto text = fmt::format("process {} on {}", ::getpid(), host.data());
+  if (::ftruncate(descriptor_, 0) != 0 ||
+      ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return;  // on a full disk: the lock holds without the name of its holder
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ < 0) return;
+  ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace tessera::checkpoint

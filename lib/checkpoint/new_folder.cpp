@@ -1,0 +1,80 @@
+#include "checkpoint/new_folder.h"
+
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const base::Path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+bool is_empty_folder(const base::Path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && fs::is_empty(path, error) && !error;
+}
+
+}  // namespace
+
+base::Path folder_path(const base::Path& target) {
+  std::error_code error;
+  auto path = fs::weakly_canonical(fs::absolute(target), error);
+  base::require(!error, "{}: {}", target.string(), error.message());
+  if (!path.has_filename()) path = path.parent_path();  // "folder/"
+  base::require(path.has_filename() && path.filename() != "." && path.filename() != "..", "\"{}\" names no new folder",
+                target.string());
+  return path;
+}
+
+base::Path unfinished_path(const base::Path& target) { return target.string() + ".tmp"; }
+
+NewFolder::NewFolder(base::Path target, ExistingFolder existing, base::FileSystem& files)
+    : target_(std::move(target)), unfinished_(unfinished_path(target_)), existing_(existing), files_(files) {
+  if (existing == ExistingFolder::refuse) {
+    base::require(!is_there(target_) || is_empty_folder(target_),
+                  "{} is there already; give the name of a new folder, or remove it", target_.string());
+    base::require(!is_there(unfinished_),
+                  "{} is there: another process is writing it, or was ended while it did; remove it if none is",
+                  unfinished_.string());
+  } else {
+    files_.remove(unfinished_);
+  }
+  files_.make_folder(unfinished_);
+}
+
+NewFolder::~NewFolder() {
+  if (is_published_) return;
+  try {
+    files_.remove(unfinished_);
+  } catch (const base::Error&) {  // the error that led here is the one to be told
+  }
+}
+
+void NewFolder::write(std::string_view name, std::string_view content) {
+  const auto file = files_.create(unfinished_ / name);
+  file->write(std::as_bytes(std::span(content)));
+  file->sync();
+  file->close();
+}
+
+void NewFolder::publish() {
+  files_.sync_folder(unfinished_);
+  const bool replaces = is_there(target_) && !is_empty_folder(target_);
+  base::require(!replaces || existing_ == ExistingFolder::replace, "{} has come to be there meanwhile",
+                target_.string());
+  if (replaces)
+    files_.exchange(unfinished_, target_);
+  else
+    files_.rename(unfinished_, target_);
+  is_published_ = true;
+  files_.sync_folder(target_.parent_path());
+  if (replaces) files_.remove(unfinished_);
+}
+
+}  // namespace tessera::checkpoint

@@ -1,0 +1,45 @@
+// A folder that is whole or absent: it is filled under another name beside its own, and gets its own at the end.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace tessera::checkpoint {
+
+enum class ExistingFolder : std::uint8_t {
+  refuse,  // unless it is empty
+  replace  // also one that was left unfinished; for a caller that keeps all others out
+};
+
+// `target` as an absolute path without links. Error if it is not the name of a folder.
+[[nodiscard]] base::Path folder_path(const base::Path& target);
+
+// Where `target` is filled: "<target>.tmp". Precondition: from folder_path.
+[[nodiscard]] base::Path unfinished_path(const base::Path& target);
+
+class NewFolder {
+ public:
+  // Makes the unfinished folder and what is missing above it. Error, naming the way out, for what `existing` refuses.
+  // Precondition: `target` from folder_path. `files` must outlive this.
+  NewFolder(base::Path target, ExistingFolder existing, base::FileSystem& files);
+  // Removes what was not published; a failure to do so is not reported, the folder's name says what it is.
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  [[nodiscard]] const base::Path& unfinished() const { return unfinished_; }
+  // A small file, on the disk when it returns.
+  void write(std::string_view name, std::string_view content);
+  // Gives the folder its name, durably. Precondition: every file in it is on the disk.
+  void publish();
+
+ private:
+  base::Path target_, unfinished_;
+  ExistingFolder existing_;
+  base::FileSystem& files_;
+  bool is_published_ = false;
+};
+
+}  // namespace tessera::checkpoint

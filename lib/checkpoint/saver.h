@@ -1,0 +1,108 @@
+// Saves checkpoints while training goes on or waits.
+//
+// A save has two parts. Each rank writes its file into the unfinished folder and makes it durable; then, if all have,
+// rank 0 writes the manifest, gives the folder its name, moves `latest` and removes what is outdated. In the background
+// both parts run on a thread of their own, from a copy of the shards; ranks speak with each other only in start, poll
+// and finish, between steps. A save that fails on any rank fails on all, leaves the latest checkpoint as it was, and is
+// a result, not an exception.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/states.h"
+#include "comm/agreement.h"
+#include "comm/communicator.h"
+
+namespace tessera::checkpoint {
+
+struct SaverOptions {
+  base::Path output;           // folder of the checkpoints, there already
+  std::int64_t keep_last = 0;  // see outdated() in folder.h
+  std::int64_t keep_every = 0;
+};
+
+// What a checkpoint says beside its tensors.
+struct SavedFacts {
+  Progress progress;
+  std::string layout, settings, model;  // as in Manifest
+};
+
+enum class SaveMode : std::uint8_t { wait, background };
+
+struct SaveResult {
+  std::int64_t step = 0;
+  base::Path folder;
+  std::uint64_t bytes = 0;             // of all files; known to rank 0
+  double seconds = 0;                  // from start to the end of the save
+  double seconds_waited = 0;           // of them, in which this rank did not train
+  std::vector<std::string> notes;      // what went wrong after the checkpoint was whole; rank 0's
+  std::optional<std::string> failure;  // the same on every rank
+};
+
+// start, poll and finish are collective over `world`. All references must outlive the saver.
+class Saver {
+ public:
+  Saver(SaverOptions options, const fsdp::ParameterStore& store, const optim::Optimizer& optimizer,
+        const layout::Layout& layout, comm::Communicator& world, base::FileSystem& files = base::posix_file_system());
+  // Waits for the thread; a save under way is then left unfinished.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  // The same on every rank.
+  [[nodiscard]] bool is_under_way() const { return part_ != Part::none; }
+  // With `background` it returns once the shards have been copied. Precondition: none is under way.
+  void start(SavedFacts facts, SaveMode mode);
+  // The result of the save under way, if it has ended since.
+  [[nodiscard]] std::optional<SaveResult> poll();
+  // Waits for the save under way. Nothing if there is none.
+  [[nodiscard]] std::optional<SaveResult> finish();
+
+ private:
+  enum class Part : std::uint8_t { none, files, commit };
+  // A box of a state that this rank writes.
+  struct Outgoing {
+    OutgoingTensor tensor;
+    at::Tensor content;      // of the shard, or of the copy
+    std::size_t hash_index;  // among all states of all parameters
+  };
+
+  [[nodiscard]] std::vector<Outgoing> collect(SaveMode mode);
+  [[nodiscard]] WrittenFile write_file(const std::vector<Outgoing>& outgoing) const;
+  void begin(std::function<void()> part);
+  [[nodiscard]] std::optional<SaveResult> advance();
+  [[nodiscard]] std::optional<SaveResult> end(std::optional<std::string> failure);
+  void gather_hashes();
+  [[nodiscard]] Manifest make_manifest() const;
+  void write_manifest_and_commit();
+
+  SaverOptions options_;
+  const fsdp::ParameterStore& store_;
+  const optim::Optimizer& optimizer_;
+  const layout::Layout& layout_;
+  comm::Communicator& world_;
+  base::FileSystem& files_;
+  std::vector<std::int64_t> file_of_rank_;  // index among the files; -1: the rank writes none
+  std::vector<at::Tensor> copies_;          // kept from save to save
+
+  Part part_ = Part::none;
+  SaveMode mode_ = SaveMode::wait;
+  SavedFacts facts_;
+  SaveResult result_;
+  double began_ = 0;
+  std::future<void> running_;
+  WrittenFile written_;
+  std::vector<std::int64_t> numbers_;  // rank 0: of each rank, bytes and hash of the header, then a hash for each state
+};
+
+}  // namespace tessera::checkpoint

@@ -1,0 +1,184 @@
+#include "train/resume.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "architecture/model_config.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "comm/agreement.h"
+#include "config/dump.h"
+#include "config/fields.h"
+
+namespace tessera::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t fresh = -1;         // rank 0's decisions, beside the step of a checkpoint in the output folder
+constexpr std::int64_t as_asked_for = -2;  // load_path, or its latest
+
+bool is_auto(const config::CheckpointSettings& settings) { return settings.load_path == "auto"; }
+
+std::int64_t decide(const config::CheckpointSettings& settings, OutputClaim& claim, base::Path& asked) {
+  const base::Path output = settings.output_dir;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(output, ignored)) claim.emplace(output);
+  if (!settings.load_path.empty() && !is_auto(settings)) {
+    asked = checkpoint::find_checkpoint(settings.load_path);
+    return as_asked_for;
+  }
+  const auto latest = is_auto(settings) ? checkpoint::latest_step(output) : std::nullopt;
+  if (latest) return *latest;
+  const auto listing = checkpoint::list_checkpoints(output);
+  if (is_auto(settings)) {
+    base::log_info("fresh start: there is no checkpoint in {}", output.string());
+  } else if (!listing.whole.empty()) {
+    base::log_warning(
+        "{} has checkpoints of an earlier run ({}). This run starts afresh and will replace those whose step it "
+        "reaches; to go on from the latest, give --train.checkpoint.load_path auto",
+        output.string(), checkpoint::describe(listing));
+  }
+  return fresh;
+}
+
+std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+// The value of a setting in a dump; null where it is absent.
+Json value_at(const Json& dump, std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  const Json::json_pointer pointer("/" + path);
+  return dump.contains(pointer) ? dump.at(pointer) : Json();
+}
+
+// Members of config.json that decide over initial values alone, or are another's spelling.
+bool matters_once_trained(const std::string& key) {
+  return key != "initializer_range" && key != "architectures" && key != "num_local_experts" && key != "rope_parameters";
+}
+
+void compare_models(const std::string& stored, const architecture::ModelConfig& config, Changes& changes) {
+  const auto before = Json::parse(stored), now = Json::parse(architecture::to_config_json(config));
+  if (!before.is_object()) return;
+  for (const auto& [key, value] : now.items()) {
+    const auto it = before.find(key);
+    if (it == before.end() || *it == value) continue;
+    const auto line = fmt::format("model.{}: {} -> {}", key, shown(*it), shown(value));
+    (matters_once_trained(key) ? changes.altering : changes.harmless).push_back(line);
+  }
+}
+
+void compare_settings(const std::string& stored, const config::Settings& settings, Changes& changes) {
+  const auto before = Json::parse(stored), now = Json::parse(config::dump_settings(settings));
+  if (!before.is_object()) return;
+  for (const auto& field : config::fields()) {
+    if (field.role != config::Role::setting || field.on_resume == config::OnResume::by_effect) continue;
+    const auto was = value_at(before, field.path), is = value_at(now, field.path);
+    if (was == is || !before.contains(field.path.substr(0, field.path.find('.')))) continue;
+    const auto line = fmt::format("{}: {} -> {}", field.path, shown(was), shown(is));
+    (field.on_resume == config::OnResume::alters ? changes.altering : changes.harmless).push_back(line);
+  }
+}
+
+// Learning rates that follow from the number of steps.
+bool depends_on_total_steps(const config::OptimizerSettings& optimizer) {
+  return optimizer.lr_decay_style != config::DecayStyle::constant || optimizer.lr_warmup_ratio > 0;
+}
+
+void compare_progress(const checkpoint::Progress& was, const checkpoint::Progress& is, const Blueprint& blueprint,
+                      Changes& changes) {
+  const auto& settings = blueprint.settings;
+  if (was.data_hash != is.data_hash)
+    changes.altering.push_back(fmt::format(
+        "data.train_path: these are other data, or in another order; {} would begin with their first window",
+        settings.train.checkpoint.allow_changes ? "this run" : "a run that allows it"));
+  if (was.global_batch != is.global_batch)
+    changes.altering.push_back(
+        fmt::format("train.global_batch_size: {} -> {} sequences", was.global_batch, is.global_batch));
+  if (was.total_steps != is.total_steps) {
+    const bool alters = depends_on_total_steps(settings.train.optimizer);
+    (alters ? changes.altering : changes.harmless)
+        .push_back(fmt::format("steps of the whole run (train.max_steps, train.num_train_epochs): {} -> {}{}",
+                               was.total_steps, is.total_steps, alters ? "; learning rates follow from them" : ""));
+  }
+  const bool by_micro_step = settings.model.balance_loss != config::BalanceLoss::sequence &&
+                             blueprint.architecture.config().router_aux_loss_coef != 0 &&
+                             blueprint.architecture.config().moe_layers() > 0;
+  if (by_micro_step && was.micro_step != is.micro_step)
+    changes.harmless.push_back(fmt::format(
+        "sequences of a micro-step (train.micro_batch_size times data ranks), over which the balance loss is taken: {} "
+        "-> {}",
+        was.micro_step, is.micro_step));
+}
+
+}  // namespace
+
+std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& settings, comm::Communicator& world,
+                                            OutputClaim& claim) {
+  std::int64_t decision = 0;
+  base::Path asked;
+  comm::agree_on(world, [&] {
+    if (world.rank() == 0) decision = decide(settings, claim, asked);
+  });
+  decision = comm::numbers_of_ranks(world, decision).front();
+  if (decision == fresh) return std::nullopt;
+  if (decision != as_asked_for) return base::Path(settings.output_dir) / checkpoint::folder_name(decision);
+  comm::agree_on(world, [&] {
+    if (world.rank() != 0) asked = checkpoint::find_checkpoint(settings.load_path);
+  });
+  return asked;
+}
+
+std::uint64_t hash_of(const data::Dataset& dataset) {
+  const auto windows = dataset.windows(0);
+  base::Xxh3Stream hash;
+  const auto add = [&](const auto& numbers) { hash.update(std::as_bytes(std::span(numbers))); };
+  add(std::vector{windows});
+  for (const auto index : std::set{std::int64_t{0}, windows / 3, windows / 2, windows - 1}) {
+    const auto window = dataset.window(0, index);
+    add(window.ids);
+    add(window.labels);
+  }
+  return hash.digest();
+}
+
+Changes changes_since(const checkpoint::Manifest& manifest, const Blueprint& blueprint,
+                      const checkpoint::Progress& progress) {
+  Changes changes;
+  compare_models(manifest.model, blueprint.architecture.config(), changes);
+  // Weights that nothing trained have nothing to go on with.
+  if (manifest.settings == "null") return changes;
+  compare_settings(manifest.settings, blueprint.settings, changes);
+  compare_progress(manifest.progress, progress, blueprint, changes);
+  return changes;
+}
+
+checkpoint::Progress progress_from(const checkpoint::Manifest& manifest, std::uint64_t data_hash) {
+  auto progress = manifest.progress;
+  if (progress.data_hash != data_hash) progress.epoch = progress.window = 0;
+  progress.data_hash = data_hash;
+  return progress;
+}
+
+void require_same_run(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
+                      const config::CheckpointSettings& settings) {
+  base::Problems problems;
+  if (!settings.allow_changes)
+    for (const auto& change : changes.altering) problems.add(change);
+  if (!problems.empty())
+    problems.add("with --train.checkpoint.allow_changes true the run goes on nevertheless, as another one");
+  problems.throw_if_any(
+      fmt::format("{} was written by a run that these settings would not continue", stored.folder().string()));
+  for (const auto& change : changes.altering) base::log_warning("this run is changed by {}", change);
+  if (!changes.harmless.empty())
+    base::log_info("settings that differ from the checkpoint's and do not alter the run:\n  {}",
+                   fmt::join(changes.harmless, "\n  "));
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,54 @@
+// When a run saves, and what it says of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/saver.h"
+#include "config/settings.h"
+#include "train/assemble.h"
+
+namespace tessera::train {
+
+// "4 ranks: dp_shard 4; ep 2, emb 4 (outer)".
+[[nodiscard]] std::string describe(const layout::LayoutSizes& sizes);
+
+// What the start page says of checkpoints: "every 100 steps and at the end, in the background; the newest 3 are kept".
+[[nodiscard]] std::string describe(const config::CheckpointSettings& settings);
+
+// All calls but the constructor are collective over the world, between steps. A save that failed is logged; training
+// goes on.
+class Saves {
+ public:
+  // `output` must be there; `latest`: the step of the checkpoint in it that the run goes on from. The assembly must
+  // outlive this.
+  Saves(Assembly& assembly, const base::Path& output, std::optional<std::int64_t> latest,
+        base::FileSystem& files = base::posix_file_system());
+
+  // Reports the save under way if it has ended, and starts another if one is due: then it first waits for the one under
+  // way. `epoch_has_ended`: with the step that `progress` counts last.
+  void after_step(const checkpoint::Progress& progress, bool epoch_has_ended);
+  // The run ends, done or stopped: saves what is not saved yet, if train.checkpoint.save_last, and waits.
+  void at_end(const checkpoint::Progress& progress);
+  // Waits for the save under way.
+  void finish();
+
+  // The step of the newest checkpoint that this run wrote or began from.
+  [[nodiscard]] std::optional<std::int64_t> latest() const { return latest_; }
+  // Why the last save failed, if it did.
+  [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
+
+ private:
+  void save(const checkpoint::Progress& progress, checkpoint::SaveMode mode);
+  void report(const checkpoint::SaveResult& result);
+
+  const config::CheckpointSettings& settings_;
+  checkpoint::SavedFacts facts_;
+  checkpoint::Saver saver_;
+  std::optional<std::int64_t> latest_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace tessera::train
