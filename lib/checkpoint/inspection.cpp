@@ -25,6 +25,8 @@ using base::Align;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+std::string count_text(std::size_t files) { return fmt::format("{} {}", files, files == 1 ? "file" : "files"); }
+
 std::string line(std::string_view name, const std::string& value) { return fmt::format("  {:<10} {}\n", name, value); }
 
 std::string model_text(const architecture::ModelConfig& config) {
@@ -92,8 +94,8 @@ std::string inspect_checkpoint(const base::Path& path, comm::Communicator& world
   comm::agree_on(world, [&] { verified = static_cast<std::int64_t>(stored->verify(world.rank(), world.size())); });
   std::uint64_t sum = 0;
   for (const auto bytes : comm::numbers_of_ranks(world, verified)) sum += static_cast<std::uint64_t>(bytes);
-  return text + fmt::format("{} in {} files; all hashes agree, of {} of tensors and of the headers and the manifest\n",
-                            base::format_bytes(stored->bytes()), stored->manifest().files.size(),
+  return text + fmt::format("{} in {}; all hashes agree: of {} of tensors, of the headers and of the manifest\n",
+                            base::format_bytes(stored->bytes()), count_text(stored->manifest().files.size()),
                             base::format_bytes(sum));
 }
 
@@ -122,8 +124,8 @@ std::string inspect_huggingface(const base::Path& path) {
                        std::to_string(tensor.end - tensor.begin)});
   }
   text += names.str(2) + tensors.str(2);
-  return text + fmt::format("{} in {} files, which have no hashes: headers and lengths are right{}\n",
-                            base::format_bytes(bytes), files.size(),
+  return text + fmt::format("{} in {}. Such files have no hashes; headers and lengths are right{}\n",
+                            base::format_bytes(bytes), count_text(files.size()),
                             has_config ? ", and the tensors are the model's"
                                        : "; there is no config.json to compare the tensors with");
 }

@@ -32,7 +32,8 @@ class NewFolder {
   [[nodiscard]] const base::Path& unfinished() const { return unfinished_; }
   // A small file, on the disk when it returns.
   void write(std::string_view name, std::string_view content);
-  // Gives the folder its name, durably. Precondition: every file in it is on the disk.
+  // Gives the folder its name, durably; what it replaces is removed after that. Precondition: every file in it is on
+  // the disk.
   void publish();
 
  private:

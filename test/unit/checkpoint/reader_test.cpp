@@ -7,9 +7,12 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -199,11 +202,20 @@ double rounded(double value, int digits, int least, double most) {
 }
 
 TEST_CASE("wider numbers are rounded to nearest even, once") {
-  std::vector<double> values{0, 0x1p-150, 0x1p-30, 0x1p-26, 3e38, 1e39, 1e300, 65519.99, 65520, 3.4e38,
+  std::vector<double> values{0,
+                             0x1p-150,
+                             0x1p-30,
+                             0x1p-26,
+                             3e38,
+                             1e39,
+                             1e300,
+                             65519.99,
+                             65520,
+                             3.4e38,
                              std::numeric_limits<double>::infinity()};
   for (const int exponent : {-140, -30, -20, -14, -1, 0, 7, 100})
     for (const int digits : {8, 11, 24})
-      for (int k = 0; k < 4; ++k)                                  // halfway between two neighbours, and a little beside
+      for (int k = 0; k < 4; ++k)  // halfway between two neighbours, and a little beside
         for (const double beside : {0.0, 0x1p-50, -0x1p-50, 0x1p-26, -0x1p-26})
           values.push_back(std::ldexp(1 + (k + 0.5) * std::ldexp(1, 1 - digits) + beside, exponent));
   const auto count = std::ssize(values);
@@ -221,8 +233,8 @@ TEST_CASE("wider numbers are rounded to nearest even, once") {
       else
         data.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
-    const auto header = fmt::format(R"({{"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name(from), size,
-                                    data.size());
+    const auto header =
+        fmt::format(R"({{"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name(from), size, data.size());
     const HuggingFaceCheckpoint checkpoint(folder.write("m.safetensors", file_bytes(header, 0) + data),
                                            {{"w", {size}}});
     struct Target {
