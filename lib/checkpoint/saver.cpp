@@ -1,10 +1,10 @@
 #include "checkpoint/saver.h"
 
-#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -18,6 +18,7 @@ namespace tessera::checkpoint {
 namespace {
 
 constexpr std::int64_t numbers_before_hashes = 2;
+constexpr std::size_t joined_bytes = 1 << 20;
 
 ElementType element_type(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
@@ -30,9 +31,17 @@ ElementType element_type(const at::Tensor& tensor) {
 
 std::string file_name(std::int64_t rank) { return fmt::format("shard_{:05}.safetensors", rank); }
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
+// Keeps a promise when it goes out of scope, however it does.
+class KeptPromise {
+ public:
+  explicit KeptPromise(std::shared_ptr<std::promise<void>> promise) : promise_(std::move(promise)) {}
+  ~KeptPromise() { promise_->set_value(); }
+  KeptPromise(const KeptPromise&) = delete;
+  KeptPromise& operator=(const KeptPromise&) = delete;
+
+ private:
+  std::shared_ptr<std::promise<void>> promise_;
+};
 
 // The first failure among the ranks, on all of them.
 std::optional<std::string> agreed(comm::Communicator& world, const std::optional<comm::Failure>& failure) {
@@ -55,7 +64,7 @@ std::optional<comm::Failure> failure_of(const std::function<void()>& action) {
 
 }  // namespace
 
-Saver::Saver(SaverOptions options, const fsdp::ParameterStore& store, const optim::Optimizer& optimizer,
+Saver::Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Optimizer& optimizer,
              const layout::Layout& layout, comm::Communicator& world, base::FileSystem& files)
     : options_(std::move(options)),
       store_(store),
@@ -73,30 +82,46 @@ Saver::Saver(SaverOptions options, const fsdp::ParameterStore& store, const opti
 }
 
 Saver::~Saver() {
+  optimizer_.before_next_step(nullptr);
   if (running_.valid()) running_.wait();
 }
 
-std::vector<Saver::Outgoing> Saver::collect(SaveMode mode) {
+std::vector<Saver::Outgoing> Saver::collect() const {
   const auto states = shard_states(store_, optimizer_);
   std::vector<Outgoing> outgoing;
-  std::size_t hash_index = 0, copy = 0;
+  std::size_t hash_index = 0;
   for (std::size_t k = 0; k < states.size(); ++k) {
     const auto& p = store_.parameters()[k];
     const auto box = written_box(p.placement, k, layout_, world_.rank());
     for (const auto& state : states[k]) {
       const auto index = hash_index++;
       if (box.elements() == 0) continue;
-      auto content = fsdp::part_of(state.tensor, p.box, box);
-      if (mode == SaveMode::background) {
-        if (copy == copies_.size()) copies_.push_back(at::empty_like(content, at::MemoryFormat::Contiguous));
-        content = copies_[copy++].copy_(content);
-      }
-      outgoing.push_back({{stored_name(state.name, p.placement.parameter.fqn), element_type(content), box.shape()},
-                          std::move(content),
+      const auto element_bytes = static_cast<std::int64_t>(state.tensor.element_size());
+      const auto part = fsdp::strided_part(state.tensor.data_ptr(), state.tensor.element_size(), p.box, box);
+      outgoing.push_back({{stored_name(state.name, p.placement.parameter.fqn), element_type(state.tensor), box.shape()},
+                          static_cast<const std::byte*>(part.data),
+                          part.rows,
+                          part.row_elements * element_bytes,
+                          part.stride_elements * element_bytes,
                           index});
     }
   }
   return outgoing;
+}
+
+// Into memory of the saver's own, one behind the other.
+void Saver::copy(std::vector<Outgoing>& outgoing) {
+  std::size_t bytes = 0;
+  for (const auto& o : outgoing) bytes += static_cast<std::size_t>(o.runs * o.run_bytes);
+  if (!copy_) copy_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  auto* to = copy_.get();
+  for (auto& o : outgoing) {
+    auto* const begin = to;
+    for (std::int64_t run = 0; run < o.runs; ++run, to += o.run_bytes)
+      std::memcpy(to, o.content + run * o.stride_bytes, static_cast<std::size_t>(o.run_bytes));
+    o.content = begin;
+    o.stride_bytes = o.run_bytes;
+  }
 }
 
 WrittenFile Saver::write_file(const std::vector<Outgoing>& outgoing) const {
@@ -107,8 +132,29 @@ WrittenFile Saver::write_file(const std::vector<Outgoing>& outgoing) const {
       unfinished_folder(options_.output, facts_.progress.step) / file_name(world_.rank()), std::move(tensors),
       {{"format", "pt"}, {"step", std::to_string(facts_.progress.step)}, {"rank", std::to_string(world_.rank())}},
       files_);
-  for (const auto& o : outgoing) writer.write(bytes_of(o.content.contiguous()));
+  std::vector<std::byte> joined;  // short runs
+  for (const auto& o : outgoing) {
+    if (o.stride_bytes == o.run_bytes || o.runs == 1) {
+      writer.write({o.content, static_cast<std::size_t>(o.runs * o.run_bytes)});
+      continue;
+    }
+    for (std::int64_t run = 0; run < o.runs; ++run) {
+      const auto* const begin = o.content + run * o.stride_bytes;
+      joined.insert(joined.end(), begin, begin + o.run_bytes);
+      if (joined.size() < joined_bytes && run + 1 < o.runs) continue;
+      writer.write(joined);
+      joined.clear();
+    }
+  }
   return writer.finish();
+}
+
+// From the order of the file to that of all states of all parameters: 0 for those that this rank does not write.
+void Saver::spread_hashes(const std::vector<Outgoing>& outgoing) {
+  std::size_t states = 0;
+  for (const auto& list : shard_states(store_, optimizer_)) states += list.size();
+  auto hashes = std::exchange(written_.hashes, std::vector<std::uint64_t>(states));
+  for (std::size_t k = 0; k < outgoing.size(); ++k) written_.hashes[outgoing[k].hash_index] = hashes[k];
 }
 
 void Saver::begin(std::function<void()> part) {
@@ -134,13 +180,20 @@ void Saver::start(SavedFacts facts, SaveMode mode) {
     result_.failure = failure;
     begin([] {});
   } else {
-    begin([this, outgoing = collect(mode)] {
+    auto copied = std::make_shared<std::promise<void>>();
+    if (mode == SaveMode::background)
+      optimizer_.before_next_step([this, until = copied->get_future().share()] {
+        const auto began = base::seconds_now();
+        until.wait();
+        seconds_at_update_ = base::seconds_now() - began;
+      });
+    begin([this, copied, outgoing = collect()]() mutable {
+      {
+        const KeptPromise kept(copied);
+        if (mode_ == SaveMode::background) copy(outgoing);
+      }
       written_ = write_file(outgoing);
-      auto hashes = std::exchange(written_.hashes, {});
-      std::size_t states = 0;
-      for (const auto& list : shard_states(store_, optimizer_)) states += list.size();
-      written_.hashes.resize(states);
-      for (std::size_t k = 0; k < outgoing.size(); ++k) written_.hashes[outgoing[k].hash_index] = hashes[k];
+      spread_hashes(outgoing);
     });
   }
   result_.seconds_waited = base::seconds_now() - began_;
@@ -214,6 +267,7 @@ std::optional<SaveResult> Saver::end(std::optional<std::string> failure) {
   part_ = Part::none;
   result_.failure = std::move(failure);
   result_.seconds = base::seconds_now() - began_;
+  result_.seconds_waited += std::exchange(seconds_at_update_, 0);
   return std::move(result_);
 }
 

@@ -2,9 +2,9 @@
 //
 // A save has two parts. Each rank writes its file into the unfinished folder and makes it durable; then, if all have,
 // rank 0 writes the manifest, gives the folder its name, moves `latest` and removes what is outdated. In the background
-// both parts run on a thread of their own, from a copy of the shards; ranks speak with each other only in start, poll
-// and finish, between steps. A save that fails on any rank fails on all, leaves the latest checkpoint as it was, and is
-// a result, not an exception.
+// both parts run on a thread of their own, from a copy of the shards that it makes before the next update; ranks speak
+// with each other only in start, poll and finish, between steps. A save that fails on any rank fails on all, leaves the
+// latest checkpoint as it was, and is a result, not an exception.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ struct SaveResult {
 // start, poll and finish are collective over `world`. All references must outlive the saver.
 class Saver {
  public:
-  Saver(SaverOptions options, const fsdp::ParameterStore& store, const optim::Optimizer& optimizer,
+  Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Optimizer& optimizer,
         const layout::Layout& layout, comm::Communicator& world, base::FileSystem& files = base::posix_file_system());
   // Waits for the thread; a save under way is then left unfinished.
   ~Saver();
@@ -61,7 +61,8 @@ class Saver {
 
   // The same on every rank.
   [[nodiscard]] bool is_under_way() const { return part_ != Part::none; }
-  // With `background` it returns once the shards have been copied. Precondition: none is under way.
+  // With `background` it returns at once; until the optimizer's next step only that step may write masters and moments,
+  // and it waits for the copy. Precondition: none is under way.
   void start(SavedFacts facts, SaveMode mode);
   // The result of the save under way, if it has ended since.
   [[nodiscard]] std::optional<SaveResult> poll();
@@ -70,15 +71,18 @@ class Saver {
 
  private:
   enum class Part : std::uint8_t { none, files, commit };
-  // A box of a state that this rank writes.
+  // A box of a state that this rank writes, in runs of bytes.
   struct Outgoing {
     OutgoingTensor tensor;
-    at::Tensor content;      // of the shard, or of the copy
-    std::size_t hash_index;  // among all states of all parameters
+    const std::byte* content = nullptr;  // in the shard, or in the copy
+    std::int64_t runs = 0, run_bytes = 0, stride_bytes = 0;
+    std::size_t hash_index = 0;  // among all states of all parameters
   };
 
-  [[nodiscard]] std::vector<Outgoing> collect(SaveMode mode);
+  [[nodiscard]] std::vector<Outgoing> collect() const;
+  void copy(std::vector<Outgoing>& outgoing);
   [[nodiscard]] WrittenFile write_file(const std::vector<Outgoing>& outgoing) const;
+  void spread_hashes(const std::vector<Outgoing>& outgoing);
   void begin(std::function<void()> part);
   [[nodiscard]] std::optional<SaveResult> advance();
   [[nodiscard]] std::optional<SaveResult> end(std::optional<std::string> failure);
@@ -88,18 +92,18 @@ class Saver {
 
   SaverOptions options_;
   const fsdp::ParameterStore& store_;
-  const optim::Optimizer& optimizer_;
+  optim::Optimizer& optimizer_;
   const layout::Layout& layout_;
   comm::Communicator& world_;
   base::FileSystem& files_;
   std::vector<std::int64_t> file_of_rank_;  // index among the files; -1: the rank writes none
-  std::vector<at::Tensor> copies_;          // kept from save to save
+  std::unique_ptr<std::byte[]> copy_;       // kept from save to save
 
   Part part_ = Part::none;
   SaveMode mode_ = SaveMode::wait;
   SavedFacts facts_;
   SaveResult result_;
-  double began_ = 0;
+  double began_ = 0, seconds_at_update_ = 0;
   std::future<void> running_;
   WrittenFile written_;
   std::vector<std::int64_t> numbers_;  // rank 0: of each rank, bytes and hash of the header, then a hash for each state

@@ -72,6 +72,7 @@ Optimizer::Optimizer(config::OptimizerSettings settings, const DecayGroups& grou
 
 void Optimizer::step(double lr, double gradient_factor) {
   base::expect(std::isfinite(gradient_factor), "the factor of the gradient is {}", gradient_factor);
+  if (const auto wait = std::exchange(wait_, nullptr)) wait();
   ++steps_;
   for (Group& group : groups_) {
     const std::optional<at::Tensor> divisor = apply_factor(gradient_factor, group.gradients);

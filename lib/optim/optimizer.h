@@ -7,8 +7,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/settings.h"
@@ -41,6 +43,9 @@ class Optimizer {
   // One update of every master with `gradient_factor` times its gradient (the factor of clipping, finite). Afterwards
   // the gradients hold no defined values: a new step zeroes them. Communicates nothing.
   void step(double lr, double gradient_factor);
+  // The next step calls `wait` before it writes anything, once: a thread that reads masters and moments until then has
+  // its end there.
+  void before_next_step(std::function<void()> wait) { wait_ = std::move(wait); }
 
   // Updates made; with the moments all that must be saved to go on bit-identically.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
@@ -64,6 +69,7 @@ class Optimizer {
   std::vector<at::Tensor> first_moments_, second_moments_;  // per shard; undefined where the type keeps none
   std::vector<Group> groups_;
   std::int64_t steps_ = 0;
+  std::function<void()> wait_;
 };
 
 }  // namespace tessera::optim
