@@ -5,28 +5,21 @@
 #     --ranks   1 (default), 2, 4 or 8 ranks, started by mpirun, which share experts and embedding among them
 #     others    further settings for tessera-train
 #
-# Every tenth file is held out. At the end the held-out cross entropy is compared with a bigram model of the same bytes; exit
-# code 1 if the trained model is not better. Results are in output/demo, or the folder that
-# TESSERA_DEMO_OUTPUT names.
+# After its first checkpoint a rank of the run is killed; another number of ranks goes on from there: two if it was one, else
+# half as many. Every tenth file is held out. At the end the held-out cross entropy is compared with a bigram model of the same
+# bytes (exit code 1 if the trained model is not better), and the weights are converted for HuggingFace. Results are in
+# output/demo, or the folder that TESSERA_DEMO_OUTPUT names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ranks=1
 case ${1:-} in
-  -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
   --ranks)
     case ${2:-} in 1|2|4|8) ranks=$2 ;; *) echo "demo.sh: --ranks is 1, 2, 4 or 8" >&2; exit 2 ;; esac
     shift 2 ;;
 esac
-start=() share=()
-if [ "$ranks" -gt 1 ]; then
-  # As many sequences in a micro-step as on one rank, so that it is the same run.
-  start=(mpirun -n "$ranks" --bind-to none --oversubscribe)
-  [ "$(id -u)" -ne 0 ] || start+=(--allow-run-as-root)
-  share=(--train.accelerator.extra_parallel_names ep emb --train.accelerator.extra_parallel_sizes "$ranks" "$ranks"
-         --train.micro_batch_size $((8 / ranks)))
-fi
-scripts/build.sh --target tessera-train
+scripts/build.sh --target tessera-train --target tessera-convert
 
 text=(/usr/include/c++/*)
 text=${text[-1]}
@@ -41,8 +34,48 @@ done
 held_out=("${held_out[@]:0:12}")
 
 output=${TESSERA_DEMO_OUTPUT:-output/demo}
+rm -rf "$output"/step_* "$output/latest" "$output/hf"
+settings=(--train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@")
+
+# Fills `command` with the run on $1 ranks: as many sequences in a micro-step as on one rank, so that it is the same run.
+train_on() {
+  command=(build/bin/tessera-train scripts/demo/config.json)
+  [ "$1" -eq 1 ] || {
+    local start=(mpirun -n "$1" --bind-to none --oversubscribe)
+    [ "$(id -u)" -ne 0 ] || start+=(--allow-run-as-root)
+    command=("${start[@]}" "${command[@]}" --train.micro_batch_size $((8 / $1))
+             --train.accelerator.extra_parallel_names ep emb --train.accelerator.extra_parallel_sizes "$1" "$1")
+  }
+  command+=("${settings[@]}")
+}
+
+# Waits for the first checkpoint of process $1 and kills one of its ranks; fails if the run ends before. mpirun's children
+# are the ranks.
+kill_after_a_checkpoint() {
+  local rank children=/proc/$1/task/$1/children
+  until [ -e "$output/latest" ]; do
+    kill -0 "$1" 2>/dev/null || return 1
+    sleep 0.2
+  done
+  rank=$(grep -o '[0-9]*' "$children" 2>/dev/null | tail -n 1) || true
+  kill -9 "${rank:-$1}" 2>/dev/null
+}
+
 started=$(date +%s)
-"${start[@]}" build/bin/tessera-train scripts/demo/config.json "${share[@]}" --train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@"
+train_on "$ranks"
+"${command[@]}" &
+run=$!
+trap 'kill "$run" 2>/dev/null' EXIT
+if kill_after_a_checkpoint "$run"; then
+  wait "$run" 2>/dev/null || true
+  other=$((ranks == 1 ? 2 : ranks / 2))
+  echo "demo: a rank was killed after $(cd "$output" && echo step_*[0-9]) was saved; going on with --ranks $other instead of $ranks"
+  train_on "$other"
+  "${command[@]}" --train.checkpoint.load_path auto
+else
+  wait "$run"
+fi
+trap - EXIT
 echo "demo: trained in $(($(date +%s) - started)) s"
 
 python=.deps/python/bin/python
@@ -58,4 +91,6 @@ print(f"demo: held-out cross entropy {trained:.4f} nats a byte; a bigram model o
 if not trained < bigram:
     sys.exit("demo: the trained model should be better than the bigram model")
 PYTHON
-echo "demo: results in $output: metrics.jsonl, settings.resolved.json, run.png"
+build/bin/tessera-convert "$output" "$output/hf" --dtype bfloat16
+echo "demo: results in $output: metrics.jsonl, settings.resolved.json, run.png, the newest checkpoints step_*, and the"
+echo "demo: weights for HuggingFace in hf: transformers' AutoModelForCausalLM.from_pretrained(\"$output/hf\") loads them"

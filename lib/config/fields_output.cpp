@@ -38,10 +38,10 @@ std::vector<Field> checkpoint_rows() {
                                                   {"Go on from load_path although settings differ that alter the run.",
                                                    "a resume that is otherwise refused"}),
                                           {"--train.checkpoint.load_path", "auto"})),
-      not_yet(boolean("train.checkpoint.save_hf_weights", &CheckpointSettings::save_hf_weights,
-                      {"After the last step write the weights as a HuggingFace folder too (VeOmni's default is true).",
-                       "the folder hf in output_dir"}),
-              "HuggingFace checkpoints"),
+      boolean("train.checkpoint.save_hf_weights", &CheckpointSettings::save_hf_weights,
+              {"After the last step write the weights as a HuggingFace folder too, in the masters' type (VeOmni's "
+               "default is true).",
+               "the folder hf in output_dir"}),
   };
 }
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/huggingface_writer.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/stored_checkpoint.h"
 #include "comm/agreement.h"
@@ -35,6 +36,8 @@
 namespace tessera::train {
 
 namespace {
+
+constexpr const char* weights_name = "hf";
 
 // The first number of OMP_NUM_THREADS, or 0. Left alone, LibTorch would lower it to the number of cores.
 std::int64_t threads_of_environment() {
@@ -212,6 +215,18 @@ void log_resume(const checkpoint::StoredCheckpoint& stored, const Assembly& asse
     base::log_warning("the weights are those of the checkpoint, not those of model.model_path = {}", model_path);
 }
 
+// For HuggingFace, from the checkpoint of the last step. Why it failed, the same on every rank, or nothing.
+std::string write_weights(const base::Path& checkpoint, const base::Path& output, comm::Communicator& ranks) {
+  try {
+    static_cast<void>(checkpoint::write_huggingface(checkpoint, output / weights_name,
+                                                    {.existing = checkpoint::ExistingFolder::replace}, ranks));
+  } catch (const comm::AgreedError& error) {
+    return fmt::format("the weights could not be written for HuggingFace; tessera-convert does it from {}: {}",
+                       checkpoint.string(), error.what());
+  }
+  return {};
+}
+
 // Rank 0's: what a killed run left behind.
 void remove_leftovers(const base::Path& output) {
   for (const auto& folder : checkpoint::list_checkpoints(output).unfinished) {
@@ -286,9 +301,14 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     if (const auto groups = traffic_of(assembly.mesh()); !groups.empty()) metrics->write(ending.steps, groups);
     metrics->close();
   }
-  report.end(end_page(assembly, ending, output, saves.latest()));
-  if (saves.failure())
-    throw comm::AgreedError(base::ExitCode::rank_failed, fmt::format("the last save failed: {}", *saves.failure()));
+  const bool writes_weights = settings.train.checkpoint.save_hf_weights && ending.signal == 0;
+  const auto failure = saves.failure()  ? fmt::format("the last save failed: {}", *saves.failure())
+                       : writes_weights ? write_weights(output / checkpoint::folder_name(ending.steps), output, ranks)
+                                        : std::string();
+  auto last_page = end_page(assembly, ending, output, saves.latest());
+  if (writes_weights && failure.empty()) last_page.results.push_back("weights: " + (output / weights_name).string());
+  report.end(last_page);
+  if (!failure.empty()) throw comm::AgreedError(base::ExitCode::rank_failed, failure);
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
 }
 

@@ -340,6 +340,7 @@ void add_output_cases(Cases& cases, const Bench& bench) {
   cases[checkpoint + "save_steps"] = {folders()};
   cases[checkpoint + "save_epochs"] = {folders(), {}, {"--train.max_steps", "null", "--train.num_train_epochs", "3"}};
   cases[checkpoint + "save_last"] = {folders()};
+  cases[checkpoint + "save_hf_weights"] = {folders()};
   cases[checkpoint + "save_async"] = {start_line("checkpoints"), {}, saving};
   cases[checkpoint + "keep_last"] = {folders(), {}, saving};
   cases[checkpoint + "keep_every"] = {folders(), {}, joined(saving, {"--train.checkpoint.keep_last", "1"})};
