@@ -83,7 +83,7 @@ SourceKind kind_of(const base::Path& source) {
   base::require(std::filesystem::exists(source, ignored), "{} is not there", source.string());
   if (std::filesystem::exists(source / manifest_name, ignored)) return SourceKind::checkpoint;
   if (is_huggingface_checkpoint(source)) return SourceKind::huggingface;
-  base::require(!list_checkpoints(source).whole.empty(),
+  base::require(std::filesystem::is_directory(source, ignored) && !list_checkpoints(source).whole.empty(),
                 "{} is neither a checkpoint (manifest.json), nor the output folder of a run with a checkpoint in it, "
                 "nor HuggingFace's (model.safetensors or model.safetensors.index.json)",
                 source.string());
