@@ -67,12 +67,17 @@ Saves::Saves(Assembly& assembly, const base::Path& output, std::optional<std::in
              assembly.optimizer(), assembly.blueprint().layout, assembly.world(), files),
       latest_(latest) {}
 
-void Saves::after_step(const checkpoint::Progress& progress, bool epoch_has_ended) {
+void Saves::poll() {
   if (const auto result = saver_.poll()) report(*result);
+}
+
+void Saves::after_step(const checkpoint::Progress& progress, bool epoch_has_ended) {
+  poll();
   const bool by_step = settings_.save_steps > 0 && progress.step % settings_.save_steps == 0;
   const bool by_epoch = settings_.save_epochs > 0 && epoch_has_ended && progress.epoch % settings_.save_epochs == 0;
   if (by_step || by_epoch)
-    save(progress, settings_.save_async ? checkpoint::SaveMode::background : checkpoint::SaveMode::wait);
+    save(progress, settings_.save_async && progress.step < progress.total_steps ? checkpoint::SaveMode::background
+                                                                                : checkpoint::SaveMode::wait);
 }
 
 void Saves::at_end(const checkpoint::Progress& progress) {

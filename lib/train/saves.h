@@ -27,8 +27,10 @@ class Saves {
   Saves(Assembly& assembly, const base::Path& output, std::optional<std::int64_t> latest,
         base::FileSystem& files = base::posix_file_system());
 
-  // Reports the save under way if it has ended, and starts another if one is due: then it first waits for the one under
-  // way. `epoch_has_ended`: with the step that `progress` counts last.
+  // Lets the save under way go on to its next part, and reports it once it has ended. Costs nothing if there is none.
+  void poll();
+  // poll(), and starts a save if one is due: then it first waits for the one under way. That of the last step is waited
+  // for. `epoch_has_ended`: with the step that `progress` counts last.
   void after_step(const checkpoint::Progress& progress, bool epoch_has_ended);
   // The run ends, done or stopped: saves what is not saved yet, if train.checkpoint.save_last, and waits.
   void at_end(const checkpoint::Progress& progress);

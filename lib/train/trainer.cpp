@@ -249,6 +249,7 @@ void Trainer::evaluate() {
     sum += result.cross_entropy * static_cast<double>(result.valid_tokens);
     valid += result.valid_tokens;
     m.windows += result.sequences;
+    if (saves_ != nullptr) saves_->poll();
   }
   m.tokens = valid;
   m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
