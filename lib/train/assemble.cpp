@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/states.h"
 #include "comm/agreement.h"
 #include "layout/share.h"
 #include "model/initial_values.h"
@@ -71,6 +72,14 @@ std::vector<std::string> warnings_of(const architecture::ModelConfig& config) {
 std::int64_t optimizer_states(const config::OptimizerSettings& settings) {
   if (settings.type == config::OptimizerType::adamw) return 2;
   return settings.momentum != 0 ? 1 : 0;
+}
+
+// Elements of the boxes that a rank writes, each of which has a master and moments.
+std::int64_t copied_elements(const Blueprint& blueprint, std::int64_t rank) {
+  std::int64_t elements = 0;
+  for (std::size_t k = 0; k < blueprint.placements.size(); ++k)
+    elements += checkpoint::written_box(blueprint.placements[k], k, blueprint.layout, rank).elements();
+  return elements;
 }
 
 plan::SlotPolicy slot_policy(const config::Settings& settings) {
@@ -224,7 +233,12 @@ program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t ra
   };
   const auto training = program::larger_of(plan_of(program::StepKind::train, blueprint.global_batch),
                                            plan_of(program::StepKind::train, 1));
-  return program::larger_of(training, plan_of(program::StepKind::evaluate, blueprint.global_batch));
+  auto plan = program::larger_of(training, plan_of(program::StepKind::evaluate, blueprint.global_batch));
+  if (settings.train.checkpoint.save_async)
+    plan.purposes.push_back(
+        {"copy for saves", static_cast<double>(copied_elements(blueprint, rank) * facts.sizes.master_bytes *
+                                               (1 + facts.optimizer_states))});
+  return plan;
 }
 
 std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split) {
