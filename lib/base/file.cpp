@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace tessera::base {
 namespace {
@@ -174,7 +175,14 @@ void write_file_atomically(const Path& path, std::string_view content, FileSyste
   files.sync_folder(path.parent_path());
 }
 
-void make_folder(const Path& path, FileSystem& files) { files.make_folder(path); }
+void make_folder(const Path& path, FileSystem& files) {
+  std::vector<Path> missing;
+  std::error_code ignored;
+  for (Path at = path; !at.empty() && !std::filesystem::exists(at, ignored); at = at.parent_path())
+    missing.push_back(at);
+  files.make_folder(path);
+  for (const auto& made : missing) files.sync_folder(made.parent_path());
+}
 
 AppendFile::AppendFile(const Path& path, FileSystem& files) : file_(files.open_for_append(path)) {}
 

@@ -51,7 +51,7 @@ class FileSystem {
 // and the temporary one (`<path>.tmp`) is gone. Only one writer per path at a time.
 void write_file_atomically(const Path& path, std::string_view content, FileSystem& files = posix_file_system());
 
-// Makes the folder and its parents.
+// Makes the folder and its parents; their names are durable when it returns.
 void make_folder(const Path& path, FileSystem& files = posix_file_system());
 
 // Text written line by line; each line is handed to the operating system before write_line returns.

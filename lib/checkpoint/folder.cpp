@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view prefix = "step_";
 constexpr std::string_view unfinished_suffix = ".tmp";
 constexpr const char* latest_name = "latest";
+constexpr const char* lock_name = ".lock";
 constexpr std::uint64_t latest_limit = 4096;
 
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -153,10 +155,11 @@ void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSy
   const auto unfinished = unfinished_folder(output, step);
   files.remove(unfinished);
   files.rename(output / folder_name(step), unfinished);
+  files.sync_folder(output);
   files.remove(unfinished);
 }
 
-FolderLock::FolderLock(const base::Path& output) : path_(output / ".lock") {
+FolderLock::FolderLock(const base::Path& output) : path_(output / lock_name) {
   while (true) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     base::require(descriptor_ >= 0, "cannot create {}: {}", path_.string(), reason());
@@ -180,19 +183,29 @@ FolderLock::FolderLock(const base::Path& output) : path_(output / ".lock") {
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const auto text = fmt::format("process {} on {}", ::getpid(), host.data());
+  text_ = fmt::format("process {} on {} since {}", ::getpid(), host.data(), base::utc_time());
   if (::ftruncate(descriptor_, 0) != 0 ||
-      ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return;  // on a full disk: the lock holds without the name of its holder
+      ::pwrite(descriptor_, text_.data(), text_.size(), 0) != static_cast<ssize_t>(text_.size())) {
+    const auto why = reason();
+    ::unlink(path_.c_str());
+    ::close(std::exchange(descriptor_, -1));
+    base::fail("cannot write {}: {}", path_.string(), why);
+  }
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)), text_(std::move(other.text_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
   ::unlink(path_.c_str());
   ::close(descriptor_);
+}
+
+std::string lock_text(const base::Path& output) {
+  std::error_code ignored;
+  const auto path = output / lock_name;
+  return fs::exists(path, ignored) ? base::read_file(path, latest_limit) : std::string();
 }
 
 }  // namespace tessera::checkpoint

@@ -49,7 +49,7 @@ void commit(const base::Path& output, std::int64_t step, base::FileSystem& files
 [[nodiscard]] std::vector<std::int64_t> outdated(const Listing& listing, std::int64_t saved, std::int64_t keep_last,
                                                  std::int64_t keep_every);
 
-// At no instant is half of it there under its name.
+// At no instant is half of it there under its name, nor after a power cut.
 void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSystem& files);
 
 // Keeps other runs out of an output folder for as long as it lives, also if its process is killed. The file names the
@@ -58,13 +58,19 @@ class FolderLock {
  public:
   // `output` must be there. Error if a run holds it, naming that run.
   explicit FolderLock(const base::Path& output);
+  // What the file says: no other lock says the same.
+  [[nodiscard]] const std::string& text() const { return text_; }
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
 
  private:
   base::Path path_;
+  std::string text_;
   int descriptor_ = -1;
 };
+
+// What the lock of `output` says, as this process sees the folder; empty if there is none.
+[[nodiscard]] std::string lock_text(const base::Path& output);
 
 }  // namespace tessera::checkpoint

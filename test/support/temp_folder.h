@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,14 +14,20 @@ namespace tessera::test {
 
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-test-XXXXXX").string();
+  TempFolder() : TempFolder(std::filesystem::temp_directory_path()) {}
+  explicit TempFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "tessera-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder " + name);
     path_ = name;
   }
   ~TempFolder() {
     std::error_code ignored;  // a folder that stays behind fails no test
     std::filesystem::remove_all(path_, ignored);
+  }
+  // In memory where there is such a place: for tests that write much and keep nothing.
+  [[nodiscard]] static std::filesystem::path in_memory() {
+    const std::filesystem::path memory = "/dev/shm";
+    return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
   }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;

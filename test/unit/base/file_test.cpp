@@ -2,96 +2,79 @@
 #include "base/file.h"
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/faulty_files.h"
 #include "support/temp_folder.h"
 
-#include <functional>
+#include <cerrno>
+#include <set>
+#include <span>
+#include <vector>
 
 using namespace tessera;
 using base::Path;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-// The real file system, of which the n-th changing operation (from 0) fails.
-class FailingFileSystem final : public base::FileSystem {
- public:
-  explicit FailingFileSystem(int failing) : left_(failing) {}
-  [[nodiscard]] bool failed() const { return left_ < 0; }
-
-  std::unique_ptr<base::WritableFile> create(const Path& path) override {
-    step("create");
-    return std::make_unique<File>(*this, base::posix_file_system().create(path));
-  }
-  std::unique_ptr<base::WritableFile> open_for_append(const Path& path) override {
-    step("append");
-    return std::make_unique<File>(*this, base::posix_file_system().open_for_append(path));
-  }
-  void rename(const Path& from, const Path& to) override {
-    step("rename");
-    base::posix_file_system().rename(from, to);
-  }
-  void exchange(const Path& a, const Path& b) override {
-    step("exchange");
-    base::posix_file_system().exchange(a, b);
-  }
-  void remove(const Path& path) override { base::posix_file_system().remove(path); }
-  void make_folder(const Path& path) override { base::posix_file_system().make_folder(path); }
-  void sync_folder(const Path& path) override {
-    step("sync folder");
-    base::posix_file_system().sync_folder(path);
-  }
-
- private:
-  class File final : public base::WritableFile {
-   public:
-    File(FailingFileSystem& files, std::unique_ptr<base::WritableFile> file) : files_(files), file_(std::move(file)) {}
-    void write(std::span<const std::byte> bytes) override {
-      file_->write(bytes.first(bytes.size() / 2));
-      files_.step("write");
-      file_->write(bytes.subspan(bytes.size() / 2));
-    }
-    void sync() override {
-      files_.step("sync");
-      file_->sync();
-    }
-    void close() override {
-      files_.step("close");
-      file_->close();
-    }
-
-   private:
-    FailingFileSystem& files_;
-    std::unique_ptr<base::WritableFile> file_;
-  };
-
-  void step(const char* what) {
-    if (left_-- == 0) base::fail("injected: {}", what);
-  }
-  int left_;
-};
-
-}  // namespace
-
-TEST_CASE("an atomic write leaves the old or the new content, whichever step fails") {
+TEST_CASE("an atomic write leaves the old or the new content, whichever call fails") {
   const test::TempFolder folder;
   const Path path = folder / "latest";
-  int failures = 0;
-  for (int step = 0;; ++step) {
+  std::vector<test::FileCall> failed;
+  for (int nth = 0;; ++nth) {
     base::write_file_atomically(path, "old");
-    FailingFileSystem files(step);
+    int left = nth;
+    test::FaultyFiles files([&](test::FileCall call, const Path& at) {
+      if (left-- != 0) return;
+      failed.push_back(call);
+      test::fail_like_the_disk(call, at, ENOSPC);
+    });
     const std::string error = test::error_of([&] { base::write_file_atomically(path, "the new one", files); });
     const std::string content = base::read_file(path);
     CHECK_FALSE(std::filesystem::exists(folder / "latest.tmp"));
-    if (!files.failed()) {
+    if (left >= 0) {
       CHECK(content == "the new one");
       break;
     }
-    ++failures;
-    CHECK_THAT(error, ContainsSubstring("injected"));
-    CHECK((content == "old" || content == "the new one"));
-    if (error != "injected: sync folder") CHECK(content == "old");
+    CHECK_THAT(error, ContainsSubstring(folder.path().string()) && ContainsSubstring("No space left on device"));
+    CHECK(content == (failed.back() == test::FileCall::sync_folder ? "the new one" : "old"));
   }
-  CHECK(failures == 6);  // create, write, sync, close, rename, sync folder
+  using enum test::FileCall;
+  CHECK(failed == std::vector{create, write, sync, close, rename, sync_folder});
+}
+
+// The contents that `path` may have after a power cut at any point of what `act` does.
+template <class Act>
+std::set<std::string> contents_after_cuts(const std::string& name, const Act& act) {
+  const test::TempFolder folder;
+  base::make_folder(folder / "disk");
+  test::RecordedFiles files(folder / "disk");
+  base::write_file_atomically(folder / "disk" / name, "old", files);
+  const auto before = files.size();
+  act(folder / "disk" / name, files);
+  std::set<std::string> contents;
+  int cut = 0;
+  for (auto changes = before; changes <= files.size(); ++changes)
+    for (std::uint64_t choice = 0; choice < 30; ++choice) {
+      const auto after = folder / std::to_string(cut++);
+      files.build_after_cut(changes, after, test::RecordedFiles::choice(choice));
+      contents.insert(std::filesystem::exists(after / name) ? base::read_file(after / name) : "absent");
+    }
+  return contents;
+}
+
+TEST_CASE("a power cut leaves the old or the new content of an atomic write, and anything of a plain one") {
+  const auto atomic = contents_after_cuts("latest", [](const Path& path, base::FileSystem& files) {
+    base::write_file_atomically(path, "the new one", files);
+  });
+  CHECK(atomic == std::set<std::string>{"old", "the new one"});
+  const auto plain = contents_after_cuts("latest", [](const Path& path, base::FileSystem& files) {
+    files.create(path)->write(std::as_bytes(std::span(std::string_view("the new one"))));
+  });
+  CHECK(plain.contains(""));
+  CHECK(plain.size() > 3);
+  const auto unsynced = contents_after_cuts("latest", [](const Path& path, base::FileSystem& files) {
+    files.create(path.string() + ".tmp")->write(std::as_bytes(std::span(std::string_view("the new one"))));
+    files.rename(path.string() + ".tmp", path);
+  });
+  CHECK(unsynced.contains(""));
 }
 
 TEST_CASE("reading names the path and the reason") {
@@ -150,4 +133,13 @@ TEST_CASE("folders are made with their parents and removed with their content") 
   base::posix_file_system().remove(folder / "a");
   base::posix_file_system().remove(folder / "a");
   CHECK_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST_CASE("a folder that was made, and each of its parents, is there after a power cut") {
+  const test::TempFolder folder;
+  base::make_folder(folder / "disk");
+  test::RecordedFiles files(folder / "disk");
+  base::make_folder(folder / "disk/a/b/c", files);
+  files.build_after_cut(files.size(), folder / "after", test::RecordedFiles::choice(0));
+  CHECK(std::filesystem::is_directory(folder / "after/a/b/c"));
 }

@@ -1,0 +1,242 @@
+// If this failed, a disk that is full or broken, a kill, or a power cut in the midst of a save would cost the last good
+// checkpoint, or what is half of one would be loaded.
+#include "checkpoint/saver.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/stored_checkpoint.h"
+#include "support/catch.h"
+#include "support/error_of.h"
+#include "support/faulty_files.h"
+#include "support/saved_numbers.h"
+#include "support/small_run.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using test::FailingCall;
+using test::FileCall;
+using test::Marked;
+
+// A model of a few parameters and their moments.
+class Tiny {
+ public:
+  Tiny()
+      : start_(files_.settings({"--model.num_hidden_layers", "1", "--train.optimizer.type", "sgd",
+                                "--train.optimizer.momentum", "0.5"})) {}
+
+  [[nodiscard]] train::Assembly& assembly() { return start_.assembly(); }
+  [[nodiscard]] std::unique_ptr<Saver> saver(const base::Path& output, base::FileSystem& files,
+                                             std::int64_t keep_last = 0) {
+    auto& a = start_.assembly();
+    return std::make_unique<Saver>(SaverOptions{.output = output, .keep_last = keep_last}, a.store(), a.optimizer(),
+                                   a.blueprint().layout, a.world(), files);
+  }
+  SaveResult save(Saver& saver, Marked what, SaveMode mode = SaveMode::wait) {
+    test::fill_with(assembly(), what.mark);
+    saver.start(test::facts_of_step(what.step), mode);
+    if (mode == SaveMode::background) {  // training goes on
+      assembly().optimizer().step(0, 0);
+      test::fill_with(assembly(), -1);
+    }
+    auto result = saver.finish();
+    REQUIRE(result.has_value());
+    return *result;
+  }
+
+ private:
+  test::SmallRun files_;
+  test::Start start_;
+};
+
+struct Fault {
+  int error = 0;
+  FailingCall::Lasts lasts{};
+  SaveMode mode{};
+};
+
+const std::vector<Fault>& faults() {
+  using enum FailingCall::Lasts;
+  static const std::vector<Fault> list{{ENOSPC, once, SaveMode::wait},
+                                       {EIO, once, SaveMode::wait},
+                                       {ENOSPC, until_repaired, SaveMode::wait},
+                                       {EIO, once, SaveMode::background},
+                                       {ENOSPC, until_repaired, SaveMode::background}};
+  return list;
+}
+
+struct Story {
+  std::string name;
+  std::vector<Marked> before;  // saved on a sound disk
+  Marked faulty;
+  std::int64_t keep_last = 0;
+};
+
+const std::vector<Story>& stories() {
+  static const std::vector<Story> list{
+      {"the first save of a run", {}, {1, 1}, 0},
+      {"a save beside another", {{1, 1}}, {2, 2}, 0},
+      {"a save after which the one before it goes", {{1, 1}}, {2, 2}, 1},
+      {"a save in place of one of the same step", {{1, 1}, {2, 2}}, {2, 3}, 1},
+  };
+  return list;
+}
+
+bool has_unfinished(const base::Path& output) { return !list_checkpoints(output).unfinished.empty(); }
+
+// Saves of `story` where the n-th call of its last save fails; false if it has fewer calls.
+bool survives_failure(Tiny& tiny, const Story& story, const Fault& fault, std::int64_t nth) {
+  const test::TempFolder output(test::TempFolder::in_memory());
+  FailingCall failing;
+  test::FaultyFiles files(std::ref(failing));
+  const auto saver = tiny.saver(output.path(), files, story.keep_last);
+  for (const auto& good : story.before) REQUIRE_FALSE(tiny.save(*saver, good).failure.has_value());
+  failing.arm(nth, fault.error, fault.lasts);
+  const auto result = tiny.save(*saver, story.faulty, fault.mode);
+  const bool failed = failing.has_failed();
+  failing.repair();
+
+  const auto latest = test::latest_of(output.path());
+  std::optional<Marked> before;
+  if (!story.before.empty()) before = story.before.back();
+  if (result.failure) {
+    CHECK(failed);
+    CHECK((latest == before || latest == story.faulty));
+    CHECK_THAT(*result.failure,
+               ContainsSubstring(output.path().string()) && ContainsSubstring(std::strerror(fault.error)));
+  } else {
+    CHECK(latest == story.faulty);
+    // What goes wrong once the checkpoint is whole is told, and fails nothing.
+    CHECK(result.notes.empty() != failed);
+  }
+  if (before) CHECK_FALSE(list_checkpoints(output.path()).whole.empty());
+
+  REQUIRE_FALSE(tiny.save(*saver, {9, 9}, fault.mode).failure.has_value());
+  CHECK(test::latest_of(output.path()) == Marked{9, 9});
+  if (story.keep_last == 1) CHECK(list_checkpoints(output.path()).whole.size() == 1);
+  return failed;
+}
+
+TEST_CASE(
+    "whichever call of a save fails, the latest checkpoint is whole, the old one or the new one, and the next save is "
+    "good") {
+  Tiny tiny;
+  for (const auto& story : stories())
+    for (const auto& fault : faults()) {
+      CAPTURE(story.name, std::strerror(fault.error), fault.lasts == FailingCall::Lasts::once,
+              fault.mode == SaveMode::wait);
+      std::int64_t nth = 0;
+      for (bool failed = true; failed; ++nth) {
+        CAPTURE(nth);
+        failed = survives_failure(tiny, story, fault, nth);
+      }
+      CHECK(nth > 40);
+    }
+}
+
+TEST_CASE("a save that fails leaves nothing half done when the disk lets it tidy up") {
+  Tiny tiny;
+  for (std::int64_t nth = 0;; ++nth) {
+    CAPTURE(nth);
+    const test::TempFolder output(test::TempFolder::in_memory());
+    FailingCall failing;
+    test::FaultyFiles files(std::ref(failing));
+    const auto saver = tiny.saver(output.path(), files);
+    failing.arm(nth, ENOSPC, FailingCall::Lasts::until_repaired);
+    const auto result = tiny.save(*saver, {1, 1});
+    if (!failing.has_failed()) break;
+    CHECK(result.failure.has_value());
+    if (nth > 1) CHECK_FALSE(has_unfinished(output.path()));  // the first two: removing and making the folder itself
+  }
+}
+
+TEST_CASE("after a power cut at any point there is a whole latest checkpoint, the last that was saved or the next") {
+  Tiny tiny;
+  for (const auto mode : {SaveMode::wait, SaveMode::background}) {
+    const test::TempFolder folder(test::TempFolder::in_memory());
+    base::make_folder(folder / "disk");
+    test::RecordedFiles files(folder / "disk");
+    files.make_folder(folder / "disk/output");
+    files.sync_folder(folder / "disk");
+    const auto saver = tiny.saver(folder / "disk/output", files, 1);
+    std::vector<Marked> order{{1, 1}, {2, 2}, {2, 3}, {3, 4}};
+    std::vector<std::size_t> ended;
+    for (const auto& save : order) {
+      REQUIRE_FALSE(tiny.save(*saver, save, mode).failure.has_value());
+      ended.push_back(files.size());
+    }
+    std::size_t cuts = 0, done = 0;
+    for (std::size_t changes = 1; changes <= files.size(); ++changes) {
+      while (done < ended.size() && ended[done] <= changes) ++done;
+      for (std::uint64_t choice = 0; choice < 4; ++choice) {
+        CAPTURE(changes, choice);
+        const auto after = folder / "after";
+        files.build_after_cut(changes, after, test::RecordedFiles::choice(choice < 2 ? choice : changes * 10 + choice));
+        if (done == 0) {
+          std::optional<Marked> latest;
+          if (std::filesystem::exists(after / "output")) latest = test::latest_of(after / "output");
+          CHECK((!latest || latest == order[0]));
+        } else {
+          const auto latest = test::latest_of(after / "output");
+          CHECK((latest == order[done - 1] || (done < order.size() && latest == order[done])));
+          // Retention leaves nothing that looks whole and is not.
+          for (const auto& [step, at] : list_checkpoints(after / "output").whole)
+            CHECK(StoredCheckpoint(at).verify(0, 1) > 0);
+        }
+        std::filesystem::remove_all(after);
+        ++cuts;
+      }
+    }
+    std::cout << cuts << " power cuts in the course of " << order.size() << " saves\n";
+    CHECK(cuts > 500);
+  }
+}
+
+TEST_CASE("folders that are unfinished, or have no manifest, count neither as latest nor for what is kept") {
+  Tiny tiny;
+  const test::TempFolder output(test::TempFolder::in_memory());
+  const auto saver = tiny.saver(output.path(), base::posix_file_system(), 2);
+  REQUIRE_FALSE(tiny.save(*saver, {1, 1}).failure.has_value());
+  output.write("step_000007.tmp/shard_00000.safetensors", "half");
+  output.write("step_000008/shard_00000.safetensors", "half");
+  output.write("step_000002.tmp/manifest.json", "{}");
+  CHECK(latest_step(output.path()) == 1);
+  REQUIRE_FALSE(tiny.save(*saver, {9, 9}).failure.has_value());
+  CHECK(test::latest_of(output.path()) == Marked{9, 9});
+  CHECK(list_checkpoints(output.path()).whole.contains(1));
+  REQUIRE_FALSE(tiny.save(*saver, {10, 10}).failure.has_value());
+  const auto listing = list_checkpoints(output.path());
+  CHECK_FALSE(listing.whole.contains(1));
+  CHECK(listing.whole.size() == 2);
+}
+
+TEST_CASE(
+    "a save that ends between its rename and the move of latest leaves the old latest, and the next save is good") {
+  Tiny tiny;
+  const test::TempFolder output(test::TempFolder::in_memory());
+  bool is_killed = false;
+  test::FaultyFiles files([&](FileCall call, const base::Path& path) {
+    // Nothing is done any more, as after a kill.
+    if (is_killed && call == FileCall::create && path.filename() == "latest.tmp") base::fail("killed");
+  });
+  const auto saver = tiny.saver(output.path(), files, 1);
+  REQUIRE_FALSE(tiny.save(*saver, {1, 1}).failure.has_value());
+  is_killed = true;
+  CHECK(tiny.save(*saver, {2, 2}).failure.has_value());
+  CHECK(test::latest_of(output.path()) == Marked{1, 1});
+  CHECK(list_checkpoints(output.path()).whole.size() == 2);
+  is_killed = false;
+  // A resumed run saves step 2 again.
+  REQUIRE_FALSE(tiny.save(*saver, {2, 3}).failure.has_value());
+  CHECK(test::latest_of(output.path()) == Marked{2, 3});
+  CHECK(list_checkpoints(output.path()).whole.size() == 1);
+}
+
+}  // namespace
+}  // namespace tessera::checkpoint
