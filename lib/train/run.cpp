@@ -6,9 +6,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -169,19 +171,29 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
   return page;
 }
 
-// The marker that rank 0 wrote is seen by every rank, or the folder is not one.
-void require_shared_folder(const base::Path& output, comm::Communicator& ranks) {
-  std::error_code ignored;
-  const bool sees = std::filesystem::exists(output / "settings.resolved.json", ignored);
-  const auto seen = comm::numbers_of_ranks(ranks, sees ? 1 : 0);
+// Every rank sees the lock that rank 0 holds, or the folder is not one. A network disk may show another host a new file
+// only after its caches have expired.
+void require_shared_folder(const base::Path& output, const OutputClaim& claim, comm::Communicator& ranks,
+                           const Hosts& hosts) {
+  constexpr double patience = 40;
+  const auto hash = comm::numbers_of_ranks(ranks, claim ? static_cast<std::int64_t>(base::xxh3(claim->text())) : 0);
+  const auto sees = [&] {
+    return static_cast<std::int64_t>(base::xxh3(checkpoint::lock_text(output))) == hash.front();
+  };
+  const bool is_elsewhere = hosts.host_of(ranks.rank()) != hosts.host_of(0);
+  const auto began = base::seconds_now();
+  while (!sees() && is_elsewhere && base::seconds_now() - began < patience)
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  const auto seen = comm::numbers_of_ranks(ranks, sees() ? 1 : 0);
   std::vector<std::size_t> blind;
   for (std::size_t rank = 0; rank < seen.size(); ++rank)
     if (seen[rank] == 0) blind.push_back(rank);
   if (!blind.empty())
-    throw comm::AgreedError(base::ExitCode::bad_input,
-                            fmt::format("train.checkpoint.output_dir = {} is not the same folder on all ranks: rank {} "
-                                        "does not see what rank 0 wrote there; use a file system that all hosts share",
-                                        output.string(), fmt::join(blind, ", ")));
+    throw comm::AgreedError(
+        base::ExitCode::bad_input,
+        fmt::format("train.checkpoint.output_dir = {} is not the same folder on all ranks: rank {} {} "
+                    "not see what rank 0 wrote there; use a file system that all hosts share",
+                    output.string(), fmt::join(blind, ", "), blind.size() == 1 ? "does" : "do"));
 }
 
 // A checkpoint that was found, once it is known that this run may go on from it.
@@ -279,7 +291,7 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     if (folder) cut_metrics(output / "metrics.jsonl", start.step, start.evaluated_at);
     metrics.emplace(output / "metrics.jsonl", folder ? ExistingMetrics::keep : ExistingMetrics::replace);
   });
-  require_shared_folder(output, ranks);
+  require_shared_folder(output, claim, ranks, hosts);
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
   auto page = start_page(assembly, *training, evaluation.get(), start.total_steps, threads);
   page.hosts = world.size() > 1 ? hosts.describe() : "";
