@@ -281,17 +281,20 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
 
   // Rank 0 writes for all, but for the shards of checkpoints.
   const std::filesystem::path output = settings.train.checkpoint.output_dir;
-  std::optional<MetricsFile> metrics;
   comm::agree_on(ranks, [&] {
     if (world.rank() != 0) return;
     base::make_folder(output);
     if (!claim) claim.emplace(output);
+  });
+  require_shared_folder(output, claim, ranks, hosts);
+  std::optional<MetricsFile> metrics;
+  comm::agree_on(ranks, [&] {
+    if (world.rank() != 0) return;
     remove_leftovers(output);
     base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
     if (folder) cut_metrics(output / "metrics.jsonl", start.step, start.evaluated_at);
     metrics.emplace(output / "metrics.jsonl", folder ? ExistingMetrics::keep : ExistingMetrics::replace);
   });
-  require_shared_folder(output, claim, ranks, hosts);
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
   auto page = start_page(assembly, *training, evaluation.get(), start.total_steps, threads);
   page.hosts = world.size() > 1 ? hosts.describe() : "";
