@@ -24,6 +24,7 @@ using Json = nlohmann::json;
 // More is no manifest: a piece takes some 60 bytes.
 constexpr std::uint64_t manifest_limit = 4ULL << 30;
 constexpr const char* format_name = "tessera checkpoint";
+constexpr std::int64_t shortest_file = 8;  // the length of an absent header
 
 struct ProgressRow {
   const char* key;
@@ -125,14 +126,15 @@ Progress read_progress(const Object& object) {
   for (const auto& row : progress_rows) progress.*row.member = object.integer(row.key, row.least);
   progress.data_hash = object.hash("data_hash");
   base::require(progress.step <= progress.total_steps && progress.evaluated_at <= progress.step &&
-                    progress.optimizer_steps + progress.skipped_steps <= progress.step,
+                    progress.optimizer_steps <= progress.step &&
+                    progress.skipped_steps <= progress.step - progress.optimizer_steps,
                 "{}: numbers of steps that contradict each other", object.place());
   return progress;
 }
 
 StoredFile read_file_entry(const Object& object) {
   StoredFile file{.name = object.text("name"),
-                  .bytes = static_cast<std::uint64_t>(object.integer("bytes", 0)),
+                  .bytes = static_cast<std::uint64_t>(object.integer("bytes", shortest_file)),
                   .header_hash = object.hash("header_hash")};
   base::require(
       !file.name.empty() && base::Path(file.name).filename() == file.name && file.name != "." && file.name != "..",
@@ -178,10 +180,7 @@ ManifestPiece read_piece(const Object& object, const ManifestTensor& tensor, std
 void check_cover(const ManifestTensor& tensor, const std::string& place) {
   std::int64_t covered = 0;
   std::vector<const ManifestPiece*> order, active;
-  for (const auto& piece : tensor.pieces) {
-    covered += piece.box.elements();
-    order.push_back(&piece);
-  }
+  for (const auto& piece : tensor.pieces) order.push_back(&piece);
   if (!tensor.parameter.shape.empty())
     std::ranges::sort(order, {}, [](const ManifestPiece* p) { return p->box.dims.front().begin; });
   for (const auto* piece : order) {
@@ -191,6 +190,7 @@ void check_cover(const ManifestTensor& tensor, const std::string& place) {
     for (const auto* other : active)
       base::require(layout::intersect(other->box, piece->box).elements() == 0, "{}: two of its pieces overlap", place);
     active.push_back(piece);
+    covered += piece->box.elements();  // disjoint: no more than the parameter has
   }
   base::require(covered == elements_of(tensor.parameter.shape), "{}: its pieces have {} of its elements", place,
                 covered);
@@ -259,10 +259,14 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.model = object.member("model").dump();
   manifest.settings = object.member("settings").dump();
   std::set<std::string> names;
-  for (const auto& file : object.array("files")) {
-    manifest.files.push_back(read_file_entry(Object(file, source + ": \"files\"")));
-    base::require(names.insert(manifest.files.back().name).second, "{}: file {} twice", source,
-                  json_text(manifest.files.back().name));
+  std::uint64_t bytes = 0;
+  for (const auto& entry : object.array("files")) {
+    manifest.files.push_back(read_file_entry(Object(entry, source + ": \"files\"")));
+    const auto& file = manifest.files.back();
+    base::require(names.insert(file.name).second, "{}: file {} twice", source, json_text(file.name));
+    bytes += file.bytes;
+    base::require(bytes <= std::uint64_t{std::numeric_limits<std::int64_t>::max()},
+                  "{}: its files are together longer than any disk", source);
   }
   names.clear();
   for (const auto& tensor : object.array("tensors")) {

@@ -182,7 +182,8 @@ TEST_CASE("a file name with a path in it, or of two files, is refused") {
 }
 
 TEST_CASE("lengths that no file, or no disk, has are refused") {
-  CHECK_THAT(refusal([](Json& j) { j["files"][1]["bytes"] = 7; }), Contains("\"bytes\" is not an integer of at least 8"));
+  CHECK_THAT(refusal([](Json& j) { j["files"][1]["bytes"] = 7; }),
+             Contains("\"bytes\" is not an integer of at least 8"));
   const auto huge = std::numeric_limits<std::int64_t>::max();
   CHECK_THAT(refusal([&](Json& j) {
                j["files"][0]["bytes"] = huge;
@@ -192,7 +193,8 @@ TEST_CASE("lengths that no file, or no disk, has are refused") {
 }
 
 TEST_CASE("a hash is sixteen lower-case digits") {
-  for (const char* hash : {"", "123456789abcdef", "0123456789abcdef0", "0123456789ABCDEF", "0x23456789abcdef", " 123456789abcdef"}) {
+  for (const char* hash :
+       {"", "123456789abcdef", "0123456789abcdef0", "0123456789ABCDEF", "0x23456789abcdef", " 123456789abcdef"}) {
     CAPTURE(hash);
     CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["pieces"][0]["hashes"][1] = hash; }),
                Contains("not of 16 hexadecimal digits"));
@@ -200,22 +202,25 @@ TEST_CASE("a hash is sixteen lower-case digits") {
   }
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][0]["hashes"].push_back("0123456789abcdef"); }),
              Contains("3 hashes of 2 states"));
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][0]["hashes"].erase(0); }), Contains("1 hashes of 2 states"));
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][0]["hashes"].erase(0); }),
+             Contains("1 hashes of 2 states"));
 }
 
 TEST_CASE("a parameter twice, a state twice, and types that hold no weights are refused") {
   CHECK_THAT(refusal([](Json& j) { j["tensors"][1]["name"] = "w"; }), Contains("tensor \"w\" twice"));
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = "master"; }), Contains("tensor \"w\": a state twice"));
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = "master"; }),
+             Contains("tensor \"w\": a state twice"));
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = ""; }), Contains("a state without a name"));
   for (const char* type : {"I64", "F32 ", "f32", "U8", ""}) {
     CAPTURE(type);
-    CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["dtype"] = type; }), Contains("is not one of F64, F32, BF16, F16"));
+    CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["dtype"] = type; }),
+               Contains("is not one of F64, F32, BF16, F16"));
   }
 }
 
 TEST_CASE("a shape whose bytes do not fit 63 bits is refused") {
-  for (const auto& shape : {Json{std::int64_t{1} << 31, std::int64_t{1} << 31}, Json{std::numeric_limits<std::int64_t>::max(), 1},
-                            Json{std::int64_t{1} << 61, 4}}) {
+  for (const auto& shape : {Json{std::int64_t{1} << 31, std::int64_t{1} << 31},
+                            Json{std::numeric_limits<std::int64_t>::max(), 1}, Json{std::int64_t{1} << 61, 4}}) {
     CAPTURE(shape.dump());
     CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["shape"] = shape; }), Contains("no size in bytes"));
   }
@@ -236,7 +241,8 @@ TEST_CASE("a box that is empty, outside, turned or of other dims is refused") {
   CHECK_THAT(with_box(Json::parse("[[0,3,1],[0,2]]")), Contains("not [begin, end]"));
   CHECK_THAT(with_box(Json::parse("[3,[0,2]]")), Contains("not [begin, end]"));
   CHECK_THAT(refusal([](Json& j) {
-               j["tensors"][2]["pieces"].push_back(Json::parse(R"({"file":0,"box":[[0,0],[0,4]],"hashes":["0123456789abcdef"]})"));
+               j["tensors"][2]["pieces"].push_back(
+                   Json::parse(R"({"file":0,"box":[[0,0],[0,4]],"hashes":["0123456789abcdef"]})"));
              }),
              Contains("of a dim of 0"));
 }
@@ -274,16 +280,16 @@ TEST_CASE("overlapping pieces of a huge parameter are refused without their elem
                tensor["pieces"] = Json::array();
                for (std::size_t file = 0; file < 40; ++file) {
                  j["files"][file] = {{"name", std::to_string(file)}, {"bytes", 8}, {"header_hash", "0123456789abcdef"}};
-                 tensor["pieces"].push_back({{"file", file},
-                                             {"box", {{0, size}}},
-                                             {"hashes", {"0123456789abcdef", "0123456789abcdef"}}});
+                 tensor["pieces"].push_back(
+                     {{"file", file}, {"box", {{0, size}}}, {"hashes", {"0123456789abcdef", "0123456789abcdef"}}});
                }
              }),
              Contains("two of its pieces overlap"));
 }
 
 TEST_CASE("texts that are no JSON of ours are refused with the source's name") {
-  for (const char* text : {"", "{", "null", "[]", "3", "{\"format\": 3}", "{\"format\": \"tessera checkpoint\", \"format\": 1}"}) {
+  for (const char* text :
+       {"", "{", "null", "[]", "3", "{\"format\": 3}", "{\"format\": \"tessera checkpoint\", \"format\": 1}"}) {
     CAPTURE(text);
     CHECK_THAT(test::error_of([&] { static_cast<void>(parse_manifest(text, "out/manifest.json")); }),
                Contains("out/manifest.json"));
