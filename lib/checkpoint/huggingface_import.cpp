@@ -90,10 +90,13 @@ class Import {
       const auto row = parameters_.size() + numbers_before_hashes;
       return static_cast<std::uint64_t>(numbers[static_cast<std::size_t>(rank) * row + k]);
     };
-    Manifest manifest{
-        {},     fmt::format("none: blocks of dim 0 in {} files, from HuggingFace's", ranks_of_files_.size()),
-        "null", config_json_with(text_, config_, stored_type()),
-        {},     {}};
+    Manifest manifest{{},
+                      ranks_of_files_.size() == 1 ? "whole parameters in one file"
+                                                  : fmt::format("blocks of dim 0 in {} files", ranks_of_files_.size()),
+                      "null",
+                      config_json_with(text_, config_, stored_type()),
+                      {},
+                      {}};
     for (const auto rank : ranks_of_files_)
       manifest.files.push_back({file_name(rank), number(rank, 0), number(rank, 1)});
     for (std::size_t k = 0; k < parameters_.size(); ++k) {
