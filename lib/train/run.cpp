@@ -247,6 +247,92 @@ void remove_leftovers(const base::Path& output) {
   }
 }
 
+// What a run is made of, read and found to fit together before anything is written.
+struct Inputs {
+  Blueprint blueprint;
+  std::unique_ptr<data::Dataset> training, evaluation;
+};
+
+Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks) {
+  std::optional<Blueprint> blueprint;
+  std::unique_ptr<data::Dataset> training, evaluation;
+  comm::agree_on(ranks, [&] {
+    blueprint = make_blueprint(settings, ranks.size());
+    training = make_dataset(*blueprint, Split::training);
+    evaluation = make_dataset(*blueprint, Split::evaluation);
+  });
+  require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
+  return {std::move(*blueprint), std::move(training), std::move(evaluation)};
+}
+
+// Where a run begins.
+struct Beginning {
+  OutputClaim claim;                 // rank 0's
+  std::optional<base::Path> folder;  // of the checkpoint that it goes on from
+  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
+  checkpoint::Progress progress;
+};
+
+Beginning find_beginning(const Inputs& inputs, comm::Communicator& ranks) {
+  const auto& settings = inputs.blueprint.settings.train.checkpoint;
+  Beginning beginning;
+  beginning.folder = choose_checkpoint(settings, ranks, beginning.claim);
+  comm::agree_on(ranks, [&] {
+    auto& stored = beginning.stored;
+    if (beginning.folder) stored = open_checkpoint(*beginning.folder, inputs.blueprint);
+    beginning.progress = start_of(stored.get(), inputs.blueprint, *inputs.training);
+    if (stored)
+      require_same_run(*stored, changes_since(stored->manifest(), inputs.blueprint, beginning.progress), settings);
+  });
+  return beginning;
+}
+
+// Rank 0 writes for all, but for the shards of checkpoints: only its metrics file is one.
+std::optional<MetricsFile> open_output(const config::Settings& settings, Beginning& beginning,
+                                       comm::Communicator& ranks, const Hosts& hosts) {
+  const base::Path output = settings.train.checkpoint.output_dir;
+  comm::agree_on(ranks, [&] {
+    if (ranks.rank() != 0) return;
+    base::make_folder(output);
+    if (!beginning.claim) beginning.claim.emplace(output);
+  });
+  require_shared_folder(output, beginning.claim, ranks, hosts);
+  std::optional<MetricsFile> metrics;
+  comm::agree_on(ranks, [&] {
+    if (ranks.rank() != 0) return;
+    remove_leftovers(output);
+    base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
+    const bool resumes = beginning.folder.has_value();
+    if (resumes) cut_metrics(output / "metrics.jsonl", beginning.progress.step, beginning.progress.evaluated_at);
+    metrics.emplace(output / "metrics.jsonl", resumes ? ExistingMetrics::keep : ExistingMetrics::replace);
+  });
+  return metrics;
+}
+
+// The step of the checkpoint that the run goes on from, if it lies in the output folder: rank 0 decides for all.
+std::optional<std::int64_t> step_saved_here(const Beginning& beginning, const base::Path& output,
+                                            comm::Communicator& ranks) {
+  std::error_code ignored;
+  const bool is_here = beginning.folder && std::filesystem::equivalent(*beginning.folder / "..", output, ignored);
+  if (comm::numbers_of_ranks(ranks, is_here ? 1 : 0).front() == 0) return std::nullopt;
+  return beginning.progress.step;
+}
+
+// After the last step: the weights, if they are asked for, and the last page. AgreedError(rank_failed) if they, or the
+// last save, failed.
+base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& saves, const base::Path& output,
+                       const Report& report) {
+  const bool writes_weights =
+      assembly.blueprint().settings.train.checkpoint.save_hf_weights && ending.signal == 0 && !saves.failure();
+  auto failure = saves.failure() ? fmt::format("the last save failed: {}", *saves.failure()) : std::string();
+  if (writes_weights) failure = write_weights(output / checkpoint::folder_name(ending.steps), output, assembly.world());
+  auto page = end_page(assembly, ending, output, saves.latest());
+  if (writes_weights && failure.empty()) page.results.push_back("weights: " + (output / weights_name).string());
+  report.end(page);
+  if (!failure.empty()) throw comm::AgreedError(base::ExitCode::rank_failed, failure);
+  return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
+}
+
 }  // namespace
 
 base::ExitCode run(const config::Settings& settings, const comm::World& world) {
@@ -254,55 +340,24 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   auto& ranks = *world.communicator();
   const auto hosts = find_hosts(ranks);
   const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
+  auto inputs = read_inputs(settings, ranks);
+  const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
+  auto beginning = find_beginning(inputs, ranks);
+  Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get());
+  const auto& start = beginning.progress;
+  if (beginning.stored) log_resume(*beginning.stored, assembly, start);
+  beginning.stored.reset();
 
-  std::optional<Blueprint> blueprint;
-  std::unique_ptr<data::Dataset> training, evaluation;
-  comm::agree_on(ranks, [&] {
-    blueprint = make_blueprint(settings, world.size());
-    training = make_dataset(*blueprint, Split::training);
-    evaluation = make_dataset(*blueprint, Split::evaluation);
-  });
-  require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
-  const auto warnings = warnings_of(hosts, blueprint->layout, comm::numbers_of_ranks(ranks, threads));
-
-  OutputClaim claim;
-  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
-  checkpoint::Progress start;
-  const auto folder = choose_checkpoint(settings.train.checkpoint, ranks, claim);
-  comm::agree_on(ranks, [&] {
-    if (folder) stored = open_checkpoint(*folder, *blueprint);
-    start = start_of(stored.get(), *blueprint, *training);
-    if (stored)
-      require_same_run(*stored, changes_since(stored->manifest(), *blueprint, start), settings.train.checkpoint);
-  });
-  Assembly assembly(std::move(*blueprint), world.communicator(), stored.get());
-  if (stored) log_resume(*stored, assembly, start);
-  stored.reset();
-
-  // Rank 0 writes for all, but for the shards of checkpoints.
-  const std::filesystem::path output = settings.train.checkpoint.output_dir;
-  comm::agree_on(ranks, [&] {
-    if (world.rank() != 0) return;
-    base::make_folder(output);
-    if (!claim) claim.emplace(output);
-  });
-  require_shared_folder(output, claim, ranks, hosts);
-  std::optional<MetricsFile> metrics;
-  comm::agree_on(ranks, [&] {
-    if (world.rank() != 0) return;
-    remove_leftovers(output);
-    base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
-    if (folder) cut_metrics(output / "metrics.jsonl", start.step, start.evaluated_at);
-    metrics.emplace(output / "metrics.jsonl", folder ? ExistingMetrics::keep : ExistingMetrics::replace);
-  });
+  const base::Path output = settings.train.checkpoint.output_dir;
+  auto metrics = open_output(settings, beginning, ranks, hosts);
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
-  auto page = start_page(assembly, *training, evaluation.get(), start.total_steps, threads);
+  auto page = start_page(assembly, *inputs.training, inputs.evaluation.get(), start.total_steps, threads);
   page.hosts = world.size() > 1 ? hosts.describe() : "";
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
-  const bool goes_on_here = folder && std::filesystem::equivalent(*folder / "..", output);
-  Saves saves(assembly, output, goes_on_here ? std::optional(start.step) : std::nullopt);
-  Trainer trainer(assembly, *training, evaluation.get(), signals, metrics ? &*metrics : nullptr, report, start, &saves);
+  Saves saves(assembly, output, step_saved_here(beginning, output, ranks));
+  Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics ? &*metrics : nullptr, report,
+                  start, &saves);
   const auto& trace = settings.train.log.trace;
   double origin = 0;
   if (!trace.empty()) {
@@ -316,15 +371,7 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
     if (const auto groups = traffic_of(assembly.mesh()); !groups.empty()) metrics->write(ending.steps, groups);
     metrics->close();
   }
-  const bool writes_weights = settings.train.checkpoint.save_hf_weights && ending.signal == 0;
-  const auto failure = saves.failure()  ? fmt::format("the last save failed: {}", *saves.failure())
-                       : writes_weights ? write_weights(output / checkpoint::folder_name(ending.steps), output, ranks)
-                                        : std::string();
-  auto last_page = end_page(assembly, ending, output, saves.latest());
-  if (writes_weights && failure.empty()) last_page.results.push_back("weights: " + (output / weights_name).string());
-  report.end(last_page);
-  if (!failure.empty()) throw comm::AgreedError(base::ExitCode::rank_failed, failure);
-  return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
+  return end_run(assembly, ending, saves, output, report);
 }
 
 }  // namespace tessera::train
