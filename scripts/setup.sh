@@ -2,12 +2,15 @@
 # Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or by sudo) and, in .deps/, LibTorch
 # and a small Python for the plots. Can be repeated: what is there stays, an interrupted install is redone, and calls at
 # the same time wait for each other.
+#   scripts/setup.sh [--slurm]
+#     --slurm      a Slurm too, for scripts/slurm/try_locally.sh; its daemons are left stopped
 # TESSERA_TORCH_DIR, if set, names a LibTorch to use instead; then none is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ cmake ninja-build ccache mold git ca-certificates libgomp1 libopenmpi-dev openmpi-bin libcli11-dev
           nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 libxxhash-dev python3 python3-venv)
+slurm_packages=(munge slurm-client slurmctld slurmd)
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 2; }
 
@@ -40,6 +43,17 @@ You are neither root nor able to use sudo. Ask an administrator to run:
   quietly "${apt[@]}" update || fail "'apt-get update' failed (see above); is there a network? Missing: ${missing[*]}"
   quietly "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
     fail "'apt-get install' failed (see above). Missing: ${missing[*]}"
+  stop_services "${missing[@]}"
+}
+
+# Debian starts a service when it is installed, and at each boot; a Slurm for tests shall do neither.
+stop_services() {
+  local package
+  for package in "$@"; do
+    [ -e "/etc/init.d/$package" ] || continue
+    quietly "${as_root[@]}" service "$package" stop || true
+    quietly "${as_root[@]}" update-rc.d "$package" disable || true
+  done
 }
 
 # The stamp holds what was installed, so that another list, or an install that did not end, is done anew.
@@ -65,8 +79,9 @@ install_python() {
 
 case ${1:-} in
   '') ;;
-  -h|--help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-  *) fail "unknown argument '$1'; it takes none" ;;
+  --slurm) packages+=("${slurm_packages[@]}") ;;
+  -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+  *) fail "unknown argument '$1'; it takes --slurm" ;;
 esac
 if [ -n "${TESSERA_TORCH_DIR:-}" ] && [ ! -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]; then
   fail "TESSERA_TORCH_DIR=$TESSERA_TORCH_DIR has no lib/libtorch_cpu.so; name an unpacked libtorch or site-packages/torch"

@@ -12,7 +12,7 @@ act() { printf '#!/bin/sh\n%s\n' "$2" >"$acted/$1"; chmod +x "$acted/$1"; }
 # expect_failure TEXT...: setup must exit with 2, print every TEXT, and nothing but its own lines.
 expect_failure() {
   local output code=0 text
-  output=$(PATH="$acted:$PATH" scripts/setup.sh 2>&1 </dev/null) || code=$?
+  output=$(PATH="$acted:$PATH" scripts/setup.sh ${option:-} 2>&1 </dev/null) || code=$?
   [ $code -eq 2 ] || fail "exit code $code instead of 2: $output"
   for text in "$@"; do [[ $output == *"$text"* ]] || fail "'$text' is not in: $output"; done
 }
@@ -24,6 +24,8 @@ act apt-get 'echo "E: Temporary failure resolving mirror.example.org"; exit 100'
 expect_failure 'these Debian packages are missing: ninja-build ' 'Ask an administrator to run' \
     'apt-get update && apt-get install -y ninja-build '
 [[ $(PATH="$acted:$PATH" scripts/setup.sh 2>&1 </dev/null) != *"a password is required"* ]] || fail "sudo's own words came through"
+
+option=--slurm expect_failure 'python3-venv munge slurm-client slurmctld slurmd'
 
 act id 'echo 0'
 expect_failure 'E: Temporary failure resolving' "'apt-get update' failed (see above); is there a network? Missing: ninja-build "
