@@ -13,9 +13,13 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/quantity.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/restore.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
+#include "train/trainer.h"
 
 namespace tessera::train {
 namespace {
@@ -27,10 +31,8 @@ constexpr std::int64_t as_asked_for = -2;  // load_path, or its latest
 
 bool is_auto(const config::CheckpointSettings& settings) { return settings.load_path == "auto"; }
 
-std::int64_t decide(const config::CheckpointSettings& settings, OutputClaim& claim, base::Path& asked) {
+std::int64_t decide(const config::CheckpointSettings& settings, base::Path& asked) {
   const base::Path output = settings.output_dir;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(output, ignored)) claim.emplace(output);
   if (!settings.load_path.empty() && !is_auto(settings)) {
     asked = checkpoint::find_checkpoint(settings.load_path);
     return as_asked_for;
@@ -117,14 +119,11 @@ void compare_progress(const checkpoint::Progress& was, const checkpoint::Progres
         was.micro_step, is.micro_step));
 }
 
-}  // namespace
-
-std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& settings, comm::Communicator& world,
-                                            OutputClaim& claim) {
+std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& settings, comm::Communicator& world) {
   std::int64_t decision = 0;
   base::Path asked;
   comm::agree_on(world, [&] {
-    if (world.rank() == 0) decision = decide(settings, claim, asked);
+    if (world.rank() == 0) decision = decide(settings, asked);
   });
   decision = comm::numbers_of_ranks(world, decision).front();
   if (decision == fresh) return std::nullopt;
@@ -134,6 +133,41 @@ std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& se
   });
   return asked;
 }
+
+// Logs what has changed, or refuses it.
+void report_changes(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
+                    const config::CheckpointSettings& settings) {
+  base::Problems problems;
+  if (!settings.allow_changes)
+    for (const auto& change : changes.altering) problems.add(change);
+  if (!problems.empty())
+    problems.add("with --train.checkpoint.allow_changes true the run goes on nevertheless, as another one");
+  problems.throw_if_any(
+      fmt::format("{} was written by a run that these settings would not continue", stored.folder().string()));
+  for (const auto& change : changes.altering) base::log_warning("this run is changed by {}", change);
+  if (!changes.harmless.empty())
+    base::log_info("settings that differ from the checkpoint's and do not alter the run:\n  {}",
+                   fmt::join(changes.harmless, "\n  "));
+}
+
+// A checkpoint that was found, once it is known that this run may go on from it.
+std::unique_ptr<checkpoint::StoredCheckpoint> open_checkpoint(const base::Path& folder, const Blueprint& blueprint) {
+  auto stored = std::make_unique<checkpoint::StoredCheckpoint>(folder);
+  checkpoint::require_same_parameters(*stored, blueprint.architecture.parameters());
+  return stored;
+}
+
+checkpoint::Progress start_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint,
+                              const data::Dataset& training) {
+  const auto data = hash_of(training);
+  auto start = stored != nullptr ? progress_from(stored->manifest(), data) : checkpoint::Progress{.data_hash = data};
+  start.global_batch = blueprint.global_batch;
+  start.micro_step = blueprint.settings.train.micro_batch_size * blueprint.data_ranks();
+  start.total_steps = total_steps(training, blueprint.settings.train, blueprint.global_batch, start);
+  return start;
+}
+
+}  // namespace
 
 std::uint64_t hash_of(const data::Dataset& dataset) {
   const auto windows = dataset.windows(0);
@@ -166,19 +200,39 @@ checkpoint::Progress progress_from(const checkpoint::Manifest& manifest, std::ui
   return progress;
 }
 
-void require_same_run(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
-                      const config::CheckpointSettings& settings) {
-  base::Problems problems;
-  if (!settings.allow_changes)
-    for (const auto& change : changes.altering) problems.add(change);
-  if (!problems.empty())
-    problems.add("with --train.checkpoint.allow_changes true the run goes on nevertheless, as another one");
-  problems.throw_if_any(
-      fmt::format("{} was written by a run that these settings would not continue", stored.folder().string()));
-  for (const auto& change : changes.altering) base::log_warning("this run is changed by {}", change);
-  if (!changes.harmless.empty())
-    base::log_info("settings that differ from the checkpoint's and do not alter the run:\n  {}",
-                   fmt::join(changes.harmless, "\n  "));
+Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training, comm::Communicator& ranks) {
+  const auto& settings = blueprint.settings.train.checkpoint;
+  Beginning beginning;
+  beginning.folder = choose_checkpoint(settings, ranks);
+  comm::agree_on(ranks, [&] {
+    auto& stored = beginning.stored;
+    if (beginning.folder) stored = open_checkpoint(*beginning.folder, blueprint);
+    beginning.progress = start_of(stored.get(), blueprint, training);
+    if (stored) report_changes(*stored, changes_since(stored->manifest(), blueprint, beginning.progress), settings);
+  });
+  return beginning;
+}
+
+std::optional<std::int64_t> Beginning::step_saved_in(const base::Path& output, comm::Communicator& ranks) const {
+  std::error_code ignored;
+  const bool is_here = folder && std::filesystem::equivalent(*folder / "..", output, ignored);
+  if (comm::numbers_of_ranks(ranks, is_here ? 1 : 0).front() == 0) return std::nullopt;
+  return progress.step;
+}
+
+void log_resume(const Beginning& beginning, const Assembly& assembly) {
+  if (!beginning.stored) return;
+  const auto& stored = *beginning.stored;
+  const auto& restored = assembly.restored();
+  base::log_info("resumed from {} after step {} ({}): {} read of {} needed, hashes of {} of {} verified",
+                 stored.folder().string(), beginning.progress.step, stored.manifest().layout,
+                 base::format_bytes(restored.bytes_read), base::format_bytes(restored.bytes_needed),
+                 base::format_bytes(restored.bytes_verified), base::format_bytes(stored.bytes()));
+  if (!restored.absent.empty())
+    base::log_warning("the checkpoint has no {}: the optimizer starts anew", fmt::join(restored.absent, ", "));
+  const auto& model_path = assembly.blueprint().settings.model.model_path;
+  if (!model_path.empty())
+    base::log_warning("the weights are those of the checkpoint, not those of model.model_path = {}", model_path);
 }
 
 }  // namespace tessera::train

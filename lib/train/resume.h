@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/stored_checkpoint.h"
 #include "comm/communicator.h"
@@ -17,15 +16,6 @@
 #include "train/assemble.h"
 
 namespace tessera::train {
-
-// Rank 0's claim to the output folder, from before its checkpoints are looked at.
-using OutputClaim = std::optional<checkpoint::FolderLock>;
-
-// Rank 0 locks the output folder if it is there and decides for all: the folder of the checkpoint to go on from, or
-// nothing for a fresh start. Collective over `world`. AgreedError(bad_input) if load_path is no checkpoint (with those
-// that are there) or another run writes into the folder.
-[[nodiscard]] std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& settings,
-                                                          comm::Communicator& world, OutputClaim& claim);
 
 // Tells other data apart, or the same in another order: the number of windows and some of them, of the first epoch.
 [[nodiscard]] std::uint64_t hash_of(const data::Dataset& dataset);
@@ -44,8 +34,23 @@ struct Changes {
 // are others.
 [[nodiscard]] checkpoint::Progress progress_from(const checkpoint::Manifest& manifest, std::uint64_t data_hash);
 
-// Logs harmless changes, and altering ones if they are allowed; otherwise Error(bad_input) that lists them.
-void require_same_run(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
-                      const config::CheckpointSettings& settings);
+// Where a run begins.
+struct Beginning {
+  std::optional<base::Path> folder;  // of the checkpoint that it goes on from
+  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
+  checkpoint::Progress progress;
+
+  // The step of that checkpoint, if it lies in `output`: rank 0 decides for all. Collective over `ranks`.
+  [[nodiscard]] std::optional<std::int64_t> step_saved_in(const base::Path& output, comm::Communicator& ranks) const;
+};
+
+// Rank 0 chooses the checkpoint for all; every rank opens it. Harmless changes are logged, and altering ones if they
+// are allowed. Collective over `ranks`. AgreedError(bad_input) if load_path is no checkpoint (with those that are
+// there), is damaged or of another model, or if there are changes that alter the run.
+[[nodiscard]] Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training,
+                                       comm::Communicator& ranks);
+
+// One line: "resumed from ...".
+void log_resume(const Beginning& beginning, const Assembly& assembly);
 
 }  // namespace tessera::train

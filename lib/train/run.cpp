@@ -6,11 +6,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,9 +16,6 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/huggingface_writer.h"
-#include "checkpoint/restore.h"
-#include "checkpoint/stored_checkpoint.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
@@ -28,6 +23,7 @@
 #include "train/assemble.h"
 #include "train/hosts.h"
 #include "train/metrics.h"
+#include "train/output.h"
 #include "train/report.h"
 #include "train/resume.h"
 #include "train/saves.h"
@@ -38,8 +34,6 @@
 namespace tessera::train {
 
 namespace {
-
-constexpr const char* weights_name = "hf";
 
 // The first number of OMP_NUM_THREADS, or 0. Left alone, LibTorch would lower it to the number of cores.
 std::int64_t threads_of_environment() {
@@ -171,82 +165,6 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
   return page;
 }
 
-// Every rank sees the lock that rank 0 holds, or the folder is not one. A network disk may show another host a new file
-// only after its caches have expired.
-void require_shared_folder(const base::Path& output, const OutputClaim& claim, comm::Communicator& ranks,
-                           const Hosts& hosts) {
-  constexpr double patience = 40;
-  const auto hash = comm::numbers_of_ranks(ranks, claim ? static_cast<std::int64_t>(base::xxh3(claim->text())) : 0);
-  const auto sees = [&] {
-    return static_cast<std::int64_t>(base::xxh3(checkpoint::lock_text(output))) == hash.front();
-  };
-  const bool is_elsewhere = hosts.host_of(ranks.rank()) != hosts.host_of(0);
-  const auto began = base::seconds_now();
-  while (!sees() && is_elsewhere && base::seconds_now() - began < patience)
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  const auto seen = comm::numbers_of_ranks(ranks, sees() ? 1 : 0);
-  std::vector<std::size_t> blind;
-  for (std::size_t rank = 0; rank < seen.size(); ++rank)
-    if (seen[rank] == 0) blind.push_back(rank);
-  if (!blind.empty())
-    throw comm::AgreedError(
-        base::ExitCode::bad_input,
-        fmt::format("train.checkpoint.output_dir = {} is not the same folder on all ranks: rank {} {} "
-                    "not see what rank 0 wrote there; use a file system that all hosts share",
-                    output.string(), fmt::join(blind, ", "), blind.size() == 1 ? "does" : "do"));
-}
-
-// A checkpoint that was found, once it is known that this run may go on from it.
-std::unique_ptr<checkpoint::StoredCheckpoint> open_checkpoint(const base::Path& folder, const Blueprint& blueprint) {
-  auto stored = std::make_unique<checkpoint::StoredCheckpoint>(folder);
-  checkpoint::require_same_parameters(*stored, blueprint.architecture.parameters());
-  return stored;
-}
-
-checkpoint::Progress start_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint,
-                              const data::Dataset& training) {
-  const auto data = hash_of(training);
-  auto start = stored != nullptr ? progress_from(stored->manifest(), data) : checkpoint::Progress{.data_hash = data};
-  start.global_batch = blueprint.global_batch;
-  start.micro_step = blueprint.settings.train.micro_batch_size * blueprint.data_ranks();
-  start.total_steps = total_steps(training, blueprint.settings.train, blueprint.global_batch, start);
-  return start;
-}
-
-void log_resume(const checkpoint::StoredCheckpoint& stored, const Assembly& assembly,
-                const checkpoint::Progress& start) {
-  const auto& restored = assembly.restored();
-  base::log_info("resumed from {} after step {} ({}): {} read of {} needed, hashes of {} of {} verified",
-                 stored.folder().string(), start.step, stored.manifest().layout,
-                 base::format_bytes(restored.bytes_read), base::format_bytes(restored.bytes_needed),
-                 base::format_bytes(restored.bytes_verified), base::format_bytes(stored.bytes()));
-  if (!restored.absent.empty())
-    base::log_warning("the checkpoint has no {}: the optimizer starts anew", fmt::join(restored.absent, ", "));
-  const auto& model_path = assembly.blueprint().settings.model.model_path;
-  if (!model_path.empty())
-    base::log_warning("the weights are those of the checkpoint, not those of model.model_path = {}", model_path);
-}
-
-// For HuggingFace, from the checkpoint of the last step. Why it failed, the same on every rank, or nothing.
-std::string write_weights(const base::Path& checkpoint, const base::Path& output, comm::Communicator& ranks) {
-  try {
-    static_cast<void>(checkpoint::write_huggingface(checkpoint, output / weights_name,
-                                                    {.existing = checkpoint::ExistingFolder::replace}, ranks));
-  } catch (const comm::AgreedError& error) {
-    return fmt::format("the weights could not be written for HuggingFace; tessera-convert does it from {}: {}",
-                       checkpoint.string(), error.what());
-  }
-  return {};
-}
-
-// Rank 0's: what a killed run left behind.
-void remove_leftovers(const base::Path& output) {
-  for (const auto& folder : checkpoint::list_checkpoints(output).unfinished) {
-    base::log_warning("{} is what a save or removal that did not end left behind; it is removed", folder.string());
-    base::posix_file_system().remove(folder);
-  }
-}
-
 // What a run is made of, read and found to fit together before anything is written.
 struct Inputs {
   Blueprint blueprint;
@@ -265,59 +183,6 @@ Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks) 
   return {std::move(*blueprint), std::move(training), std::move(evaluation)};
 }
 
-// Where a run begins.
-struct Beginning {
-  OutputClaim claim;                 // rank 0's
-  std::optional<base::Path> folder;  // of the checkpoint that it goes on from
-  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
-  checkpoint::Progress progress;
-};
-
-Beginning find_beginning(const Inputs& inputs, comm::Communicator& ranks) {
-  const auto& settings = inputs.blueprint.settings.train.checkpoint;
-  Beginning beginning;
-  beginning.folder = choose_checkpoint(settings, ranks, beginning.claim);
-  comm::agree_on(ranks, [&] {
-    auto& stored = beginning.stored;
-    if (beginning.folder) stored = open_checkpoint(*beginning.folder, inputs.blueprint);
-    beginning.progress = start_of(stored.get(), inputs.blueprint, *inputs.training);
-    if (stored)
-      require_same_run(*stored, changes_since(stored->manifest(), inputs.blueprint, beginning.progress), settings);
-  });
-  return beginning;
-}
-
-// Rank 0 writes for all, but for the shards of checkpoints: only its metrics file is one.
-std::optional<MetricsFile> open_output(const config::Settings& settings, Beginning& beginning,
-                                       comm::Communicator& ranks, const Hosts& hosts) {
-  const base::Path output = settings.train.checkpoint.output_dir;
-  comm::agree_on(ranks, [&] {
-    if (ranks.rank() != 0) return;
-    base::make_folder(output);
-    if (!beginning.claim) beginning.claim.emplace(output);
-  });
-  require_shared_folder(output, beginning.claim, ranks, hosts);
-  std::optional<MetricsFile> metrics;
-  comm::agree_on(ranks, [&] {
-    if (ranks.rank() != 0) return;
-    remove_leftovers(output);
-    base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
-    const bool resumes = beginning.folder.has_value();
-    if (resumes) cut_metrics(output / "metrics.jsonl", beginning.progress.step, beginning.progress.evaluated_at);
-    metrics.emplace(output / "metrics.jsonl", resumes ? ExistingMetrics::keep : ExistingMetrics::replace);
-  });
-  return metrics;
-}
-
-// The step of the checkpoint that the run goes on from, if it lies in the output folder: rank 0 decides for all.
-std::optional<std::int64_t> step_saved_here(const Beginning& beginning, const base::Path& output,
-                                            comm::Communicator& ranks) {
-  std::error_code ignored;
-  const bool is_here = beginning.folder && std::filesystem::equivalent(*beginning.folder / "..", output, ignored);
-  if (comm::numbers_of_ranks(ranks, is_here ? 1 : 0).front() == 0) return std::nullopt;
-  return beginning.progress.step;
-}
-
 // After the last step: the weights, if they are asked for, and the last page. AgreedError(rank_failed) if they, or the
 // last save, failed.
 base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& saves, const base::Path& output,
@@ -327,7 +192,7 @@ base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& sa
   auto failure = saves.failure() ? fmt::format("the last save failed: {}", *saves.failure()) : std::string();
   if (writes_weights) failure = write_weights(output / checkpoint::folder_name(ending.steps), output, assembly.world());
   auto page = end_page(assembly, ending, output, saves.latest());
-  if (writes_weights && failure.empty()) page.results.push_back("weights: " + (output / weights_name).string());
+  if (writes_weights && failure.empty()) page.results.push_back("weights: " + weights_folder(output).string());
   report.end(page);
   if (!failure.empty()) throw comm::AgreedError(base::ExitCode::rank_failed, failure);
   return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
@@ -342,20 +207,21 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world) {
   const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
   auto inputs = read_inputs(settings, ranks);
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
-  auto beginning = find_beginning(inputs, ranks);
+  auto claim = claim_output(settings.train.checkpoint, ranks);
+  auto beginning = find_beginning(inputs.blueprint, *inputs.training, ranks);
   Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get());
   const auto& start = beginning.progress;
-  if (beginning.stored) log_resume(*beginning.stored, assembly, start);
+  log_resume(beginning, assembly);
   beginning.stored.reset();
 
   const base::Path output = settings.train.checkpoint.output_dir;
-  auto metrics = open_output(settings, beginning, ranks, hosts);
+  auto metrics = open_output(settings, beginning, claim, ranks, hosts);
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
   auto page = start_page(assembly, *inputs.training, inputs.evaluation.get(), start.total_steps, threads);
   page.hosts = world.size() > 1 ? hosts.describe() : "";
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
-  Saves saves(assembly, output, step_saved_here(beginning, output, ranks));
+  Saves saves(assembly, output, beginning.step_saved_in(output, ranks));
   Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics ? &*metrics : nullptr, report,
                   start, &saves);
   const auto& trace = settings.train.log.trace;
