@@ -83,6 +83,7 @@ Saver::Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Opt
 
 Saver::~Saver() {
   optimizer_.before_next_step(nullptr);
+  is_abandoned_ = true;
   if (running_.valid()) running_.wait();
 }
 
@@ -134,6 +135,7 @@ WrittenFile Saver::write_file(const std::vector<Outgoing>& outgoing) const {
       files_);
   std::vector<std::byte> joined;  // short runs
   for (const auto& o : outgoing) {
+    base::require(!is_abandoned_, "the run ended meanwhile");
     if (o.stride_bytes == o.run_bytes || o.runs == 1) {
       writer.write({o.content, static_cast<std::size_t>(o.runs * o.run_bytes)});
       continue;

@@ -7,6 +7,7 @@
 // latest checkpoint as it was, and is a result, not an exception.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,7 +55,7 @@ class Saver {
  public:
   Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Optimizer& optimizer,
         const layout::Layout& layout, comm::Communicator& world, base::FileSystem& files = base::posix_file_system());
-  // Waits for the thread; a save under way is then left unfinished.
+  // A save under way is left unfinished: what its thread writes at present is waited for, no more.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
@@ -105,6 +106,7 @@ class Saver {
   SaveResult result_;
   double began_ = 0, seconds_at_update_ = 0;
   std::future<void> running_;
+  std::atomic<bool> is_abandoned_ = false;
   WrittenFile written_;
   std::vector<std::int64_t> numbers_;  // rank 0: of each rank, bytes and hash of the header, then a hash for each state
 };

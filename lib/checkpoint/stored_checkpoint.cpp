@@ -9,24 +9,20 @@
 
 namespace tessera::checkpoint {
 StoredCheckpoint::StoredCheckpoint(const base::Path& folder)
-    : folder_(folder), manifest_(read_manifest(folder)), files_(manifest_.files.size()) {
-  for (std::size_t t = 0; t < manifest_.tensors.size(); ++t) index_.emplace(manifest_.tensors[t].parameter.fqn, t);
+    : folder_(folder),
+      manifest_(read_manifest(folder)),
+      places_(manifest_.files.size()),
+      files_(manifest_.files.size()) {
+  for (std::size_t t = 0; t < manifest_.tensors.size(); ++t) {
+    const auto& tensor = manifest_.tensors[t];
+    index_.emplace(tensor.parameter.fqn, t);
+    for (std::size_t p = 0; p < tensor.pieces.size(); ++p) places_[tensor.pieces[p].file].push_back({t, p});
+  }
 }
 
 const ManifestTensor* StoredCheckpoint::find(const std::string& fqn) const {
   const auto it = index_.find(fqn);
   return it == index_.end() ? nullptr : &manifest_.tensors[it->second];
-}
-
-std::vector<StoredCheckpoint::Place> StoredCheckpoint::places_of(std::size_t file) const {
-  std::vector<Place> places;
-  for (std::size_t t = 0; t < manifest_.tensors.size(); ++t) {
-    const auto& tensor = manifest_.tensors[t];
-    for (std::size_t p = 0; p < tensor.pieces.size(); ++p)
-      for (std::size_t s = 0; s < tensor.states.size() && tensor.pieces[p].file == file; ++s)
-        places.push_back({t, p, s});
-  }
-  return places;
 }
 
 void StoredCheckpoint::check_header(const SafetensorsFile& file, std::size_t index) const {
@@ -35,17 +31,20 @@ void StoredCheckpoint::check_header(const SafetensorsFile& file, std::size_t ind
   base::require(base::xxh3(file.header()) == stored.header_hash,
                 "{}: its header, bytes 0 to {}, does not have the hash that the manifest gives it; it is damaged", path,
                 file.header().size());
-  const auto places = places_of(index);
-  base::require(places.size() == file.tensors().size(), "{} holds {} tensors, the manifest lists {} there", path,
-                file.tensors().size(), places.size());
-  for (const auto& place : places) {
+  std::size_t listed = 0;
+  for (const auto& place : places_[index]) {
     const auto& tensor = manifest_.tensors[place.tensor];
-    const auto name = stored_name(tensor.states[place.state], tensor.parameter.fqn);
-    const auto* found = file.find(name);
-    base::require(found != nullptr, "{} holds no tensor {}, which the manifest lists there", path, name);
-    base::require(found->type == tensor.type && found->shape == tensor.pieces[place.piece].box.shape(),
-                  "{}: tensor {} has another type or shape than in the manifest", path, name);
+    listed += tensor.states.size();
+    for (const auto& state : tensor.states) {
+      const auto name = stored_name(state, tensor.parameter.fqn);
+      const auto* found = file.find(name);
+      base::require(found != nullptr, "{} holds no tensor {}, which the manifest lists there", path, name);
+      base::require(found->type == tensor.type && found->shape == tensor.pieces[place.piece].box.shape(),
+                    "{}: tensor {} has another type or shape than in the manifest", path, name);
+    }
   }
+  base::require(listed == file.tensors().size(), "{} holds {} tensors, the manifest lists {} there", path,
+                file.tensors().size(), listed);
 }
 
 const SafetensorsFile& StoredCheckpoint::file(std::size_t index) {
@@ -85,9 +84,25 @@ std::uint64_t StoredCheckpoint::bytes() const {
   return sum;
 }
 
+std::string StoredCheckpoint::name_of(const Place& place, std::size_t state) const {
+  const auto& tensor = manifest_.tensors[place.tensor];
+  return stored_name(tensor.states[state], tensor.parameter.fqn);
+}
+
+std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const StoredTensor& stored,
+                                              const Place& place, std::size_t state) const {
+  const auto content = file.bytes(stored);
+  const auto header = file.header().size();
+  base::require(base::xxh3(content) == manifest_.tensors[place.tensor].pieces[place.piece].hashes[state],
+                "{}: tensor {}, bytes {} to {} of the file, does not have the hash that the manifest gives it; it is "
+                "damaged",
+                file.path().string(), stored.name, header + stored.begin, header + stored.end);
+  return content.size();
+}
+
 std::uint64_t StoredCheckpoint::verify(std::int64_t part, std::int64_t parts) {
   base::expect(part >= 0 && part < parts, "share {} of {}", part, parts);
-  const auto total = bytes();
+  const auto total = std::max<std::uint64_t>(bytes(), 1);
   const auto share_of = [&](std::uint64_t offset) {  // whose byte `offset` is
     return static_cast<std::int64_t>(static_cast<long double>(offset) / static_cast<long double>(total) *
                                      static_cast<long double>(parts));
@@ -96,19 +111,11 @@ std::uint64_t StoredCheckpoint::verify(std::int64_t part, std::int64_t parts) {
   for (std::size_t f = 0; f < manifest_.files.size(); begin += manifest_.files[f++].bytes) {
     if (share_of(begin) > part || share_of(begin + manifest_.files[f].bytes) < part) continue;
     const auto& in = file(f);
-    const auto header = in.header().size();
-    for (const auto& place : places_of(f)) {
-      const auto& tensor = manifest_.tensors[place.tensor];
-      const auto name = stored_name(tensor.states[place.state], tensor.parameter.fqn);
-      const auto& stored = *in.find(name);
-      if (share_of(begin + header + stored.begin) != part) continue;
-      const auto content = in.bytes(stored);
-      read += content.size();
-      base::require(base::xxh3(content) == tensor.pieces[place.piece].hashes[place.state],
-                    "{}: tensor {}, bytes {} to {} of the file, does not have the hash that the manifest gives it; it "
-                    "is damaged",
-                    in.path().string(), name, header + stored.begin, header + stored.end);
-    }
+    for (const auto& place : places_[f])
+      for (std::size_t s = 0; s < manifest_.tensors[place.tensor].states.size(); ++s) {
+        const auto& stored = *in.find(name_of(place, s));
+        if (share_of(begin + in.header().size() + stored.begin) == part) read += verify_tensor(in, stored, place, s);
+      }
   }
   return read;
 }

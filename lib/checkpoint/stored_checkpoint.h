@@ -41,15 +41,18 @@ class StoredCheckpoint {
 
  private:
   struct Place {
-    std::size_t tensor, piece, state;  // indices in the manifest
+    std::size_t tensor, piece;  // indices in the manifest
   };
   const SafetensorsFile& file(std::size_t index);
-  [[nodiscard]] std::vector<Place> places_of(std::size_t file) const;
+  [[nodiscard]] std::string name_of(const Place& place, std::size_t state) const;
+  std::uint64_t verify_tensor(const SafetensorsFile& file, const StoredTensor& stored, const Place& place,
+                              std::size_t state) const;
   void check_header(const SafetensorsFile& file, std::size_t index) const;
 
   base::Path folder_;
   Manifest manifest_;
   std::map<std::string, std::size_t> index_;  // FQN -> tensor
+  std::vector<std::vector<Place>> places_;    // of each file
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
