@@ -3,7 +3,7 @@
 # of parts.
 #   scripts/bench.sh [--quick] [--ops] [--ranks "1 2 4"]
 #     --quick   two runs of each side instead of five
-#     --ops     only the small benchmarks (products, permutation, loss, attention, data)
+#     --ops     only the small benchmarks (products, permutation, loss, attention, data, checkpoints)
 #     --ranks   the numbers of ranks, "1 2 4" if left out; above 1 each is run without expert parallelism and with the
 #               experts split over all ranks
 # The first call installs PyTorch with all its dependencies into .deps/peers (3 GB to fetch, 5 GB on disk). Results are in
@@ -56,3 +56,4 @@ if [ $compares = yes ]; then
 fi
 OMP_NUM_THREADS=1 build/bin/bench_ops | tee output/bench/ops.md
 build/bin/bench_data output/bench | tee output/bench/data.md
+OMP_NUM_THREADS=1 build/bin/bench_checkpoint output/bench/checkpoint | tee output/bench/checkpoint.md
