@@ -5,12 +5,15 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <new>
 #include <numeric>
 
 #include "base/clock.h"
@@ -65,7 +68,7 @@ StepResult Executor::Run::run() {
     const bool is_alone = measured != Measured::together && is_started(i.op);
     if (is_alone) meet(i);
     const auto began = base::seconds_now();
-    execute(i);
+    execute_or_tell(i, name);
     if (is_alone) end_travel(i);
     const auto ended = base::seconds_now();
     free_after(i);
@@ -95,6 +98,22 @@ void Executor::Run::end_travel(const Instruction& i) {
     executor_.timeline_.add({TimelineEvent::Lane::communication, std::move(name), group, span.started, span.ended});
   }
   under_way_.erase(found);
+}
+
+void Executor::Run::execute_or_tell(const Instruction& i, const std::string& name) {
+  const auto tell = [&](const char* what) {
+    std::int64_t rows = 0;
+    for (const auto& r : i.reads)
+      if (r.kind == ResourceKind::value && tape_.value(r).dim() > 0) rows = std::max(rows, tape_.value(r).size(0));
+    throw base::Error(base::ExitCode::rank_failed, fmt::format("{} of {} rows: {}", name, rows, what));
+  };
+  try {
+    execute(i);
+  } catch (const c10::Error& error) {
+    tell(error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    tell("out of memory");
+  }
 }
 
 void Executor::Run::execute(const Instruction& i) {

@@ -23,6 +23,8 @@ class Executor::Run {
   using Instruction = program::Instruction;
   using Resource = program::Resource;
 
+  // LibTorch's errors, lack of memory above all, get the instruction and the rows that it read.
+  void execute_or_tell(const Instruction& i, const std::string& name);
   void execute(const Instruction& i);
   void start(const Instruction& i);
   void wait(const Instruction& i);
