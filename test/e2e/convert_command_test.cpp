@@ -39,8 +39,9 @@ std::set<std::string> names_in(const fs::path& folder) {
 // Three ranks trained it: experts among two of them would not divide, so among three.
 void train(const SmallRun& files) {
   const auto finished = run_ranks(
-      3, files.words({"--train.accelerator.extra_parallel_names", "ep", "--train.accelerator.extra_parallel_sizes", "3",
-                      "--data.eval_path", files.folder() / "eval.jsonl"}));
+      3,
+      files.words({"--train.accelerator.extra_parallel_names", "ep", "--train.accelerator.extra_parallel_sizes", "3",
+                   "--data.eval_path", files.folder() / "eval.jsonl", "--train.checkpoint.save_hf_weights", "true"}));
   INFO(finished.err);
   REQUIRE(finished.code == 0);
 }
@@ -72,6 +73,24 @@ TEST_CASE("a trained model goes out and in again, by any number of ranks, with t
     REQUIRE(convert_by(2, joined({folder / back, again}, small)).code == 0);
     CHECK(content_of(again) == expected);
   }
+}
+
+TEST_CASE(
+    "save_hf_weights writes what tessera-convert makes of the last checkpoint, and a run that goes on replaces it") {
+  const SmallRun files;
+  train(files);
+  const auto first = content_of(files.output() / "hf");
+  REQUIRE(convert({files.output(), files.folder() / "one"}).code == 0);
+  CHECK(content_of(files.folder() / "one") == first);
+  const auto more =
+      run_command(joined({TESSERA_TRAIN}, files.words({"--train.checkpoint.load_path", "auto",
+                                                       "--train.checkpoint.save_hf_weights", "true", "--data.eval_path",
+                                                       files.folder() / "eval.jsonl", "--train.max_steps", "7"})));
+  INFO(more.err);
+  REQUIRE(more.code == 0);
+  REQUIRE(convert({files.output() / "step_000007", files.folder() / "two"}).code == 0);
+  CHECK(content_of(files.output() / "hf") == content_of(files.folder() / "two"));
+  CHECK(content_of(files.output() / "hf").at("model.safetensors") != first.at("model.safetensors"));
 }
 
 TEST_CASE("a run that begins with a converted checkpoint is the run that begins with the HuggingFace folder") {

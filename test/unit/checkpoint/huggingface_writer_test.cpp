@@ -4,11 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -22,8 +20,8 @@
 #include "checkpoint/stored_checkpoint.h"
 #include "support/catch.h"
 #include "support/error_of.h"
-#include "support/faulty_files.h"
 #include "support/temp_folder.h"
+#include "unit/checkpoint/converted_files.h"
 #include "unit/checkpoint/huggingface_folder.h"
 
 namespace tessera::checkpoint {
@@ -34,51 +32,13 @@ using Catch::Matchers::ContainsSubstring;
 
 constexpr const char* embedding = "model.embed_tokens.weight";
 
-comm::Communicator& solo() {
-  static const auto communicator = comm::solo_communicator();
-  return *communicator;
-}
-
-// A HuggingFace folder `in` and a checkpoint `ck` of a small model.
-class Files {
- public:
-  explicit Files(Sizes sizes = Sizes::coprime, ElementType type = ElementType::F32,
-                 ElementType masters = ElementType::F32)
-      : config_(small_config(sizes)) {
-    write_folder(in(), config_, separate_tensors(config_, type), type);
-    import_huggingface(in(), checkpoint(), {.type = masters}, solo());
-  }
-  [[nodiscard]] const architecture::ModelConfig& config() const { return config_; }
-  [[nodiscard]] fs::path in() const { return folder_ / "in"; }
-  [[nodiscard]] fs::path checkpoint() const { return folder_ / "ck"; }
-  [[nodiscard]] fs::path out() const { return folder_ / "out"; }
-  [[nodiscard]] const test::TempFolder& folder() const { return folder_; }
-  HuggingFaceFolder write(const HuggingFaceOptions& options = {},
-                          base::FileSystem& files = base::posix_file_system()) const {
-    return write_huggingface(checkpoint(), out(), options, solo(), files);
-  }
-  [[nodiscard]] std::string refusal(const HuggingFaceOptions& options = {}) const {
-    return test::error_of([&] { write(options); });
-  }
-
- private:
-  test::TempFolder folder_;
-  architecture::ModelConfig config_;
-};
-
-std::set<std::string> names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
-  return names;
-}
-
 nlohmann::json json_in(const fs::path& file) {
   return base::parse_json_file(file, base::JsonComments::refused).value();
 }
 
 TEST_CASE("a checkpoint of HuggingFace's weights has each of them in its place") {
   for (const auto sizes : {Sizes::coprime, Sizes::square, Sizes::square_fused}) {
-    const Files files(sizes);
+    const ConvertedFiles files(sizes);
     StoredCheckpoint stored(files.checkpoint());
     CHECK(stored.manifest().progress == Progress{});
     CHECK(stored.manifest().settings == "null");
@@ -100,7 +60,7 @@ TEST_CASE("weights go in and out bit for bit, under the same names and in the sa
   for (const auto sizes : {Sizes::coprime, Sizes::square, Sizes::square_fused})
     for (const auto type : {ElementType::F32, ElementType::BF16, ElementType::F16}) {
       CAPTURE(static_cast<int>(sizes), name(type));
-      const Files files(sizes, type);
+      const ConvertedFiles files(sizes, type);
       const auto written = files.write();
       CHECK(written.type == type);
       CHECK(names_in(files.out()) == std::set<std::string>{"config.json", "model.safetensors"});
@@ -111,7 +71,7 @@ TEST_CASE("weights go in and out bit for bit, under the same names and in the sa
 
 TEST_CASE("fused experts have gate's rows, then up's, of each expert, and are read back as they were") {
   for (const auto sizes : {Sizes::coprime, Sizes::square, Sizes::square_fused}) {
-    const Files files(sizes);
+    const ConvertedFiles files(sizes);
     files.write({.experts = ExpertForm::fused});
     CHECK(read_tensors(files.out(), ElementType::F32) == fused_tensors(files.config(), ElementType::F32));
     const auto again = files.folder() / "again";
@@ -122,7 +82,7 @@ TEST_CASE("fused experts have gate's rows, then up's, of each expert, and are re
 }
 
 TEST_CASE("float64 masters keep float64 weights, and are written as float64") {
-  const Files files(Sizes::coprime, ElementType::F64, ElementType::F64);
+  const ConvertedFiles files(Sizes::coprime, ElementType::F64, ElementType::F64);
   CHECK(files.write().type == ElementType::F64);
   CHECK(read_tensors(files.out(), ElementType::F64) == separate_tensors(files.config(), ElementType::F64));
   const auto narrow = files.folder() / "narrow";
@@ -131,7 +91,7 @@ TEST_CASE("float64 masters keep float64 weights, and are written as float64") {
 }
 
 TEST_CASE("weights that were trained keep the masters' type, whatever type they began in") {
-  const Files files(Sizes::coprime, ElementType::BF16);
+  const ConvertedFiles files(Sizes::coprime, ElementType::BF16);
   auto manifest = read_manifest(files.checkpoint());
   manifest.settings = "{}";
   std::ofstream(files.checkpoint() / "manifest.json", std::ios::binary) << to_text(manifest);
@@ -139,7 +99,7 @@ TEST_CASE("weights that were trained keep the masters' type, whatever type they 
 }
 
 TEST_CASE("small files are filled in order, hold every tensor once, and their index says where") {
-  const Files files;
+  const ConvertedFiles files;
   constexpr std::uint64_t most = 600;
   files.write({.max_file_bytes = most});
   const auto index = json_in(files.out() / "model.safetensors.index.json");
@@ -226,7 +186,7 @@ TEST_CASE("a head_dim that config.json leaves out is written as what it means") 
 }
 
 TEST_CASE("bfloat16 is rounded to nearest even when it is asked for") {
-  const Files files;
+  const ConvertedFiles files;
   CHECK(files.write({.type = ElementType::BF16}).type == ElementType::BF16);
   std::uint32_t bits = 0x3e800000;
   const auto tensors = read_tensors(files.out(), ElementType::BF16);
@@ -259,7 +219,7 @@ TEST_CASE("a weight that float16 cannot hold is named, not made infinite") {
 }
 
 TEST_CASE("what is in the way of the new folder is refused and left alone") {
-  const Files files;
+  const ConvertedFiles files;
   fs::create_directories(files.out());
   CHECK(files.refusal() == "no error");  // an empty folder
   const auto before = names_in(files.out());
@@ -274,7 +234,7 @@ TEST_CASE("what is in the way of the new folder is refused and left alone") {
 }
 
 TEST_CASE("a caller that keeps others out replaces an older folder, and one that was left unfinished") {
-  const Files files;
+  const ConvertedFiles files;
   files.folder().write("out/model-00001-of-00002.safetensors", "old");
   files.folder().write("out.tmp/left", "x");
   files.write({.existing = ExistingFolder::replace});
@@ -283,7 +243,7 @@ TEST_CASE("a caller that keeps others out replaces an older folder, and one that
 }
 
 TEST_CASE("a flipped bit anywhere in the checkpoint is named, and nothing is written") {
-  const Files files;
+  const ConvertedFiles files;
   const auto path = files.checkpoint() / "shard_00000.safetensors";
   const auto good = base::read_file(path);
   for (const std::size_t at : {std::size_t{3}, std::size_t{40}, good.size() / 2, good.size() - 1}) {
@@ -297,102 +257,8 @@ TEST_CASE("a flipped bit anywhere in the checkpoint is named, and nothing is wri
   CHECK(names_in(files.folder().path()) == std::set<std::string>{"in", "ck"});
 }
 
-// The calls of `action` on a disk whose n-th call fails, for every n, until none does. Before each `prepare`, after
-// each `check(whether it failed)`.
-int for_each_failing_call(const std::function<void()>& prepare, const std::function<void(base::FileSystem&)>& action,
-                          const std::function<void(bool)>& check) {
-  test::FailingCall failing;
-  test::FaultyFiles disk([&](test::FileCall call, const base::Path& path) { failing(call, path); });
-  int calls = 0;
-  for (bool has_failed = true; has_failed; ++calls) {
-    prepare();
-    failing.arm(calls, ENOSPC, test::FailingCall::Lasts::once);
-    const auto error = test::error_of([&] { action(disk); });
-    has_failed = failing.has_failed();
-    failing.repair();
-    CAPTURE(error, calls);
-    if (has_failed)
-      CHECK_THAT(error, ContainsSubstring("No space left on device"));
-    else
-      CHECK(error == "no error");
-    check(has_failed);
-  }
-  return calls;
-}
-
-TEST_CASE("whichever call of the disk fails, the new folder is whole or absent, and no half is left") {
-  const Files files;
-  files.write({.max_file_bytes = 2000});
-  const auto good = read_tensors(files.out(), ElementType::F32);
-  const auto calls = for_each_failing_call([&] { fs::remove_all(files.out()); },
-                                           [&](base::FileSystem& disk) { files.write({.max_file_bytes = 2000}, disk); },
-                                           [&](bool has_failed) {
-                                             CHECK_FALSE(fs::exists(files.folder() / "out.tmp"));
-                                             CHECK((has_failed || fs::exists(files.out())));
-                                             if (fs::exists(files.out()))
-                                               CHECK(read_tensors(files.out(), ElementType::F32) == good);
-                                           });
-  CHECK(calls > 60);
-}
-
-TEST_CASE("whichever call of the disk fails, a folder that is replaced is the old or the new one") {
-  const Files files;
-  files.write();
-  const auto old_names = names_in(files.out());
-  const auto good = read_tensors(files.out(), ElementType::F32);
-  const auto calls = for_each_failing_call(
-      [] {},
-      [&](base::FileSystem& disk) { files.write({.max_file_bytes = 2000, .existing = ExistingFolder::replace}, disk); },
-      [&](bool has_failed) {
-        CHECK(read_tensors(files.out(), ElementType::F32) == good);
-        if (!has_failed) CHECK_FALSE(fs::exists(files.folder() / "out.tmp"));
-        // What was exchanged but is not removed is the older folder, whole.
-        if (fs::exists(files.folder() / "out.tmp"))
-          CHECK(read_tensors(files.folder() / "out.tmp", ElementType::F32) == good);
-      });
-  CHECK(calls > 60);
-  CHECK(names_in(files.out()) != old_names);
-}
-
-TEST_CASE("whichever call of the disk fails, an imported checkpoint is whole or absent") {
-  const Files files;
-  const auto into = files.folder() / "imported";
-  const auto calls = for_each_failing_call(
-      [&] { fs::remove_all(into); },
-      [&](base::FileSystem& disk) { import_huggingface(files.in(), into, {}, solo(), disk); },
-      [&](bool has_failed) {
-        CHECK_FALSE(fs::exists(files.folder() / "imported.tmp"));
-        CHECK((has_failed || fs::exists(into)));
-        if (fs::exists(into))
-          CHECK(base::read_file(into / "manifest.json") == base::read_file(files.checkpoint() / "manifest.json"));
-      });
-  CHECK(calls > 30);
-}
-
-TEST_CASE("whenever the power fails, a folder that has its name is whole") {
-  const Files files;
-  const auto root = files.folder() / "disk", rebuilt = files.folder() / "rebuilt";
-  fs::create_directories(root);
-  test::RecordedFiles disk(root);
-  write_huggingface(files.checkpoint(), root / "out", {.max_file_bytes = 4000}, solo(), disk);
-  import_huggingface(files.in(), root / "ck", {}, solo(), disk);
-  const auto good = read_tensors(root / "out", ElementType::F32);
-  for (std::size_t changes = 0; changes <= disk.size(); ++changes)
-    for (std::uint64_t number = 0; number < 4; ++number) {
-      CAPTURE(changes, number);
-      disk.build_after_cut(changes, rebuilt, test::RecordedFiles::choice(number));
-      if (fs::exists(rebuilt / "out")) {
-        CHECK(read_tensors(rebuilt / "out", ElementType::F32) == good);
-        CHECK(names_in(rebuilt / "out") == names_in(root / "out"));
-      }
-      if (fs::exists(rebuilt / "ck")) CHECK(StoredCheckpoint(rebuilt / "ck").verify(0, 1) > 0);
-      CHECK((changes < disk.size() || (fs::exists(rebuilt / "out") && fs::exists(rebuilt / "ck"))));
-      fs::remove_all(rebuilt);
-    }
-}
-
 TEST_CASE("a checkpoint without a weight of its model, or with one that is not the model's, is refused") {
-  const Files files;
+  const ConvertedFiles files;
   auto manifest = read_manifest(files.checkpoint());
   const auto whole = manifest;
   std::erase_if(manifest.tensors, [](const ManifestTensor& t) { return t.parameter.fqn == embedding; });
@@ -405,7 +271,7 @@ TEST_CASE("a checkpoint without a weight of its model, or with one that is not t
 }
 
 TEST_CASE("a HuggingFace folder with a tensor too few or too many becomes no checkpoint") {
-  const Files files;
+  const ConvertedFiles files;
   auto tensors = separate_tensors(files.config(), ElementType::F32);
   tensors.erase("model.layers.2.mlp.experts.3.up_proj.weight");
   tensors["model.layers.9.mlp.experts.0.up_proj.weight"] = tensors.at("model.layers.2.mlp.experts.2.up_proj.weight");
@@ -417,7 +283,7 @@ TEST_CASE("a HuggingFace folder with a tensor too few or too many becomes no che
 }
 
 TEST_CASE("config.json may stand elsewhere, and its absence is named") {
-  const Files files;
+  const ConvertedFiles files;
   const auto elsewhere = files.folder() / "elsewhere.json";
   fs::rename(files.in() / "config.json", elsewhere);
   CHECK_THAT(test::error_of([&] { import_huggingface(files.in(), files.out(), {}, solo()); }),
@@ -427,7 +293,7 @@ TEST_CASE("config.json may stand elsewhere, and its absence is named") {
 }
 
 TEST_CASE("masters are float32 or float64") {
-  const Files files;
+  const ConvertedFiles files;
   CHECK_THAT(test::error_of([&] { import_huggingface(files.in(), files.out(), {.type = ElementType::BF16}, solo()); }),
              ContainsSubstring("float32 or float64, not bfloat16"));
 }
