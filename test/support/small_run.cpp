@@ -178,8 +178,9 @@ train::Blueprint blueprint_of(const config::Settings& settings, std::int64_t ran
 Start::Start(const config::Settings& settings, const std::shared_ptr<comm::Communicator>& world)
     : Start(blueprint_of(settings, world->size()), world) {}
 
-Start::Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world)
-    : assembly_(std::move(blueprint), world),
+Start::Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
+             checkpoint::StoredCheckpoint* stored)
+    : assembly_(std::move(blueprint), world, stored),
       training_(train::make_dataset(assembly_.blueprint(), train::Split::training)) {}
 
 std::vector<Start::Step> Start::steps(std::int64_t count) const {

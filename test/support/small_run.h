@@ -77,7 +77,9 @@ class Start {
  public:
   explicit Start(const config::Settings& settings,
                  const std::shared_ptr<comm::Communicator>& world = comm::solo_communicator());
-  Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world);
+  // `stored`: the checkpoint to go on from, or null.
+  Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
+        checkpoint::StoredCheckpoint* stored = nullptr);
 
   [[nodiscard]] train::Assembly& assembly() { return assembly_; }
   [[nodiscard]] const data::Dataset& training() const { return *training_; }
