@@ -16,6 +16,7 @@
 #include "config/manual.h"
 #include "layout/layout.h"
 #include "train/run.h"
+#include "train/signals.h"
 
 namespace tessera::train {
 
@@ -49,8 +50,9 @@ comm::Failure describe(const std::exception_ptr& error) {
 }
 
 base::ExitCode train_in_world(const config::Settings& settings, const comm::Launch& launch) {
+  const StopSignals signals(StopSignals::Afterwards::ignored);
   comm::World world(launch, {.timeout_s = settings.train.accelerator.timeout_s});
-  return world.run([&] { return run(settings, world); }, describe);
+  return world.run([&] { return run(settings, world, signals); }, describe);
 }
 
 base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {

@@ -200,8 +200,7 @@ base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& sa
 
 }  // namespace
 
-base::ExitCode run(const config::Settings& settings, const comm::World& world) {
-  const StopSignals signals;
+base::ExitCode run(const config::Settings& settings, const comm::World& world, const StopSignals& signals) {
   auto& ranks = *world.communicator();
   const auto hosts = find_hosts(ranks);
   const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);

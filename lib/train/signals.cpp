@@ -16,7 +16,7 @@ extern "C" void note_signal(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(Afterwards afterwards) : afterwards_(afterwards) {
   for (std::size_t i = 0; i < caught.size(); ++i) {
     sigaction(caught[i], nullptr, &former_[i]);
     base::expect(former_[i].sa_handler != &note_signal, "StopSignals is active already");
@@ -33,7 +33,10 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i < caught.size(); ++i) sigaction(caught[i], &former_[i], nullptr);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  for (std::size_t i = 0; i < caught.size(); ++i)
+    sigaction(caught[i], afterwards_ == Afterwards::ignored ? &ignore : &former_[i], nullptr);
 }
 
 int StopSignals::received() const noexcept { return first_signal; }

@@ -10,13 +10,15 @@
 namespace tessera::train {
 
 // While an object of this class lives, SIGINT, SIGTERM and SIGUSR1 set a flag instead of ending the process; afterwards
-// the former actions are back. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGUSR1 is for
-// Slurm
-// (`--signal=USR1@60`) and for mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill.
+// the former actions are back, or the signals are ignored: one that comes again must not change how a process that has
+// done all ends. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGUSR1 is for Slurm and for
+// mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill.
 // At most one object at a time (std::logic_error); create it before threads, ask from any.
 class StopSignals {
  public:
-  StopSignals();
+  enum class Afterwards { as_before, ignored };
+
+  explicit StopSignals(Afterwards afterwards = Afterwards::as_before);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -26,6 +28,7 @@ class StopSignals {
 
  private:
   static constexpr std::array<int, 3> caught{SIGINT, SIGTERM, SIGUSR1};
+  Afterwards afterwards_;
   std::array<struct sigaction, caught.size()> former_{};
 };
 

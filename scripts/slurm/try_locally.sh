@@ -6,10 +6,14 @@
 # Installs munge and Slurm if they are missing (scripts/setup.sh --slurm). Files, socket, key and ports are its own, so it
 # runs beside another Slurm and beside itself. Exit code 77: no Slurm can run here.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-case ${1:-} in -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;; esac
-program=$(realpath -m "${1:-build/bin/tessera-train}")
+case ${1:-} in
+  '') program='' ;;
+  -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+  *) program=$(realpath -m "$1") ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+program=${program:-$PWD/build/bin/tessera-train}
 [ -x "$program" ] || { echo "try_locally: no program $program; build it with scripts/build.sh" >&2; exit 2; }
 
 # Where everything is there, as for CI, a Slurm that cannot run is a fault.
@@ -21,7 +25,7 @@ cannot() {
 scripts/setup.sh --slurm || cannot "Slurm cannot be installed (see above)"
 
 unset "${!SLURM@}" "${!SBATCH@}" "${!SRUN@}" "${!OMPI_@}" "${!PMIX@}" "${!PMI_@}" "${!TESSERA_@}" OMP_NUM_THREADS
-folder=$(mktemp -d "${TMPDIR:-/tmp}/slurm.XXXXXX")
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tessera-slurm-$$.XXXXXX")
 chmod 755 "$folder"  # munged asks for it; its key is its own
 mkdir "$folder/state" "$folder/spool" "$folder/tmp"
 export SLURM_CONF=$folder/slurm.conf TMPDIR=$folder/tmp TESSERA_TRAIN=$program
@@ -29,29 +33,33 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_vader_backing_directory=$folder/tmp
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}  # of a build with checks: Open MPI keeps memory until it ends
 
-# The processes that this Slurm started: their environment has the folder's name. (grep must not find itself.)
-ours() {
-  local found
-  mapfile -t found < <(env -i grep -lsF "$folder" /proc/[0-9]*/environ)
-  found=("${found[@]#/proc/}")
-  printf '%s\n' "${found[@]%/environ}"
-}
-clean_up() {
-  local code=$? left
-  trap '' INT TERM HUP
-  if [ $code -ne 0 ] && [ $code -ne 77 ]; then tail -n 40 "$folder"/*.log >&2 || true; fi
-  # All that they keep is in the folder, so none has to end in order.
-  while left=$(ours) && [ -n "$left" ]; do
-    kill -KILL $left 2>/dev/null || true
+# remove FOLDER: ends the Slurm of the folder and its jobs: their environment has its name. All that they keep is in it,
+# so none has to end in order. (grep must not find itself.)
+remove() {
+  local left
+  while mapfile -t left < <(env -i grep -lsF "$1/" /proc/[0-9]*/environ) && [ ${#left[@]} -gt 0 ]; do
+    left=("${left[@]#/proc/}")
+    kill -KILL "${left[@]%/environ}" 2>/dev/null || true
     sleep 0.1
   done
-  rm -rf "$folder"
+  rm -rf "$1"
+}
+clean_up() {
+  local code=$?
+  trap '' INT TERM HUP
+  if [ $code -ne 0 ] && [ $code -ne 77 ]; then tail -n 40 "$folder"/*.log >&2 || true; fi
+  remove "$folder"
   exit $code
 }
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
+# What a killed run of this script left.
+for left in "${folder%/*}"/tessera-slurm-*; do
+  owner=${left##*/tessera-slurm-}
+  [ -d "/proc/${owner%.*}" ] || remove "$left"
+done
 
 fail() { echo "try_locally: $*" >&2; exit 1; }
 say() { printf 'try_locally: %3d s: %s\n' $SECONDS "$*"; }
@@ -133,6 +141,7 @@ submit() {
       "${@:4}" "scripts/slurm/$3" "$folder/$1.json" "${settings[@]}" --train.checkpoint.output_dir "$folder/$1"
 }
 job_says() { scontrol -o show job "$1" | sed -nE "s/.* $2=([^ ]*).*/\1/p"; }  # job, field
+seconds_of() { date -u -d "1970-01-01 $(job_says "$1" RunTime)" +%s; }
 trains() { [ -e "$folder/$1/metrics.jsonl" ] && [ "$(wc -l <"$folder/$1/metrics.jsonl")" -ge 3 ]; }
 has_ended() { case $(job_says "$1" JobState) in COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) ;; *) return 1 ;; esac; }
 is_requeued() {  # and slurmd has cleaned up after the first start, or it would do so during the second
@@ -168,9 +177,12 @@ expect_resume() {  # name, job
 
 start_slurm
 say "Slurm $(sinfo --version | cut -d' ' -f2) runs"
-limited=$(submit limited mpirun train.sbatch --time=1 --signal=B:USR1@30)
+limited=$(submit limited mpirun train.sbatch --time=10 --signal=B:USR1@90)
 signalled=$(submit signalled srun train.sbatch)
 gpu=$(submit gpu srun train_gpu.sbatch --gres=gpu:2)
+# Slurm looks after limits every half a minute; 60 to 120 s before the end are within the 90 s, and the half minute, ahead.
+expect_training limited
+scontrol update JobId="$limited" TimeLimit=$(($(seconds_of "$limited") / 60 + 2))
 expect_training signalled
 scancel --batch --signal=USR1 "$signalled"
 expect_end gpu "$gpu" FAILED 2:0 1

@@ -76,10 +76,11 @@ TEST_CASE("a training run lowers the loss and writes what it says") {
 TEST_CASE("settings.resolved.json repeats the run with the same bits") {
   const SmallRun files;
   const comm::World world{comm::Launch{}};
+  const train::StopSignals signals;
   const auto settings =
       files.settings({"--train.precision", "bfloat16", "--train.micro_batch_size", "2", "--model.router_z_loss_coef",
                       "0.001", "--model.num_experts", "7", "--train.optimizer.max_grad_norm", "0.3"});
-  CHECK(train::run(settings, world) == base::ExitCode::done);
+  CHECK(train::run(settings, world, signals) == base::ExitCode::done);
   const auto once = read_metrics(files.output() / "metrics.jsonl");
 
   const auto resolved = files.folder() / "again.json";
@@ -88,7 +89,7 @@ TEST_CASE("settings.resolved.json repeats the run with the same bits") {
   const std::string path = resolved;
   const char* argv[] = {"tessera-train", path.c_str()};
   const auto repeated = config::read_command_line(2, argv).settings;
-  CHECK(train::run(repeated, world) == base::ExitCode::done);
+  CHECK(train::run(repeated, world, signals) == base::ExitCode::done);
   check_same_numbers(once, read_metrics(files.output() / "metrics.jsonl"));
   CHECK(base::read_file(resolved) == base::read_file(files.output() / "settings.resolved.json"));
 }

@@ -40,6 +40,16 @@ TEST_CASE("the former actions are back afterwards") {
   CHECK(after.sa_handler == SIG_IGN);
 }
 
+TEST_CASE("afterwards they are ignored, if that is asked for") {
+  struct sigaction before {
+  }, after{};
+  sigaction(SIGUSR1, nullptr, &before);
+  { const StopSignals stop(StopSignals::Afterwards::ignored); }
+  sigaction(SIGUSR1, &before, &after);
+  CHECK(after.sa_handler == SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
+}
+
 TEST_CASE("a second object is the programmer's error and leaves the first working") {
   const StopSignals stop;
   CHECK_THROWS_AS(StopSignals(), std::logic_error);
