@@ -184,16 +184,6 @@ void make_folder(const Path& path, FileSystem& files) {
   for (const auto& made : missing) files.sync_folder(made.parent_path());
 }
 
-AppendFile::AppendFile(const Path& path, FileSystem& files) : file_(files.open_for_append(path)) {}
-
-void AppendFile::write_line(std::string_view line) {
-  line_.assign(line);
-  line_ += '\n';
-  file_->write(bytes_of(line_));
-}
-
-void AppendFile::close() { file_->close(); }
-
 MappedFile::MappedFile(const Path& path, AccessPattern pattern) : path_(path) {
   std::uint64_t size = 0;
   const Descriptor fd = open_to_read(path, size);

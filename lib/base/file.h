@@ -54,18 +54,6 @@ void write_file_atomically(const Path& path, std::string_view content, FileSyste
 // Makes the folder and its parents; their names are durable when it returns.
 void make_folder(const Path& path, FileSystem& files = posix_file_system());
 
-// Text written line by line; each line is handed to the operating system before write_line returns.
-class AppendFile {
- public:
-  explicit AppendFile(const Path& path, FileSystem& files = posix_file_system());
-  void write_line(std::string_view line);  // adds '\n' itself, one write
-  void close();
-
- private:
-  std::unique_ptr<WritableFile> file_;
-  std::string line_;
-};
-
 // How a mapped file is going to be read: a hint for read-ahead.
 enum class AccessPattern { normal, sequential, random };
 

@@ -9,11 +9,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace tessera::train {
 namespace {
@@ -57,12 +60,19 @@ bool ends_within_a_line(const base::Path& path) {
   return file.get() != '\n';
 }
 
-base::AppendFile open(const base::Path& path, ExistingMetrics existing, base::FileSystem& files) {
+std::unique_ptr<base::WritableFile> open(const base::Path& path, ExistingMetrics existing, base::FileSystem& files) {
   if (existing == ExistingMetrics::replace) files.create(path)->close();
-  base::AppendFile file(path, files);
-  if (ends_within_a_line(path)) file.write_line("");
-  return file;
+  return files.open_for_append(path);
 }
+
+// 0 for what is no regular file.
+std::uint64_t size_of(const base::Path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
@@ -102,7 +112,41 @@ void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluat
 }
 
 MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
-    : file_(open(path, existing, files)) {}
+    : path_(path), file_(open(path, existing, files)) {
+  if (ends_within_a_line(path)) file_->write(bytes_of("\n"));
+  whole_ = size_of(path);
+}
+
+void MetricsFile::write_line(const std::string& line) {
+  kept_.append(line) += '\n';
+  try {
+    write_kept();
+  } catch (const base::Error& error) {
+    if (kept_.size() > kept_limit) throw;
+    if (!std::exchange(is_behind_, true))
+      base::log_warning("{}; training goes on, the lines are kept and written when that is possible", error.what());
+    return;
+  }
+  if (std::exchange(is_behind_, false)) base::log_info("{} has all lines again", path_.string());
+}
+
+// A write that fails may leave the first bytes of what it was given.
+void MetricsFile::write_kept() {
+  if (is_behind_) {
+    const auto size = size_of(path_);
+    const auto there = std::min<std::uint64_t>(size > whole_ ? size - whole_ : 0, kept_.size());
+    kept_.erase(0, there);
+    whole_ += there;
+  }
+  if (!kept_.empty()) file_->write(bytes_of(kept_));
+  whole_ += kept_.size();
+  kept_.clear();
+}
+
+void MetricsFile::close() {
+  write_kept();
+  file_->close();
+}
 
 void MetricsFile::write(const StepMetrics& m) {
   Line line;
@@ -115,14 +159,14 @@ void MetricsFile::write(const StepMetrics& m) {
   for (const auto& [group, norm] : m.group_norms) line.add("grad_norm/" + group, norm);
   line.add("lr", m.lr).add("tokens", m.tokens).add("tokens_per_s", m.tokens_per_s()).add("step_s", m.step_s);
   if (m.outcome == StepOutcome::skipped) line.add_text("skipped", "true");
-  file_.write_line(line.str());
+  write_line(line.str());
 }
 
 void MetricsFile::write(const EvaluationMetrics& m) {
   Line line;
   line.add("step", m.step).add("eval/ce_loss", m.ce_loss).add("eval/perplexity", m.perplexity());
   line.add("eval/tokens", m.tokens).add("eval/windows", m.windows).add("eval/s", m.seconds);
-  file_.write_line(line.str());
+  write_line(line.str());
 }
 
 void MetricsFile::write(std::int64_t step, const std::vector<GroupTraffic>& groups) {
@@ -133,7 +177,7 @@ void MetricsFile::write(std::int64_t step, const std::vector<GroupTraffic>& grou
     line.add(key + "/bytes", static_cast<std::int64_t>(group.bytes));
     line.add(key + "/s", group.seconds).add(key + "/exposed_s", group.seconds_exposed);
   }
-  file_.write_line(line.str());
+  write_line(line.str());
 }
 
 void MetricsFile::write(const ExpertLoad& load) {
@@ -144,7 +188,7 @@ void MetricsFile::write(const ExpertLoad& load) {
   Line line;
   line.add("step", load.step).add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ",")));
   line.add_text("expert_load_max_over_mean", fmt::format("[{}]", fmt::join(ratios, ",")));
-  file_.write_line(line.str());
+  write_line(line.str());
 }
 
 }  // namespace tessera::train

@@ -6,7 +6,9 @@
 // killed run loses at most the line being written.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,20 +78,33 @@ void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluat
 
 enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file
 
-// Written by one rank. Every failure is an Error with path and reason.
+// Written by one rank. A disk that is full does not end a run: lines that cannot be written are kept, with one warning,
+// and written before the next one.
 class MetricsFile {
  public:
-  // With keep, a line that a killed run left unfinished is ended first, so that the next one stands alone.
+  // With keep, a line that a killed run left unfinished is ended first, so that the next one stands alone. Error with
+  // path and reason.
   MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files = base::posix_file_system());
 
+  // Error if more than kept_limit bytes of lines would be kept.
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
   void write(const ExpertLoad& load);
   void write(std::int64_t step, const std::vector<GroupTraffic>& groups);
-  void close() { file_.close(); }
+  // Error with path and reason if lines remain that cannot be written.
+  void close();
+
+  static constexpr std::size_t kept_limit = 64 << 20;
 
  private:
-  base::AppendFile file_;
+  void write_line(const std::string& line);
+  void write_kept();
+
+  base::Path path_;
+  std::unique_ptr<base::WritableFile> file_;
+  std::uint64_t whole_ = 0;  // bytes of the file before the lines that are kept
+  std::string kept_;
+  bool is_behind_ = false;  // lines are kept, and that was told
 };
 
 }  // namespace tessera::train

@@ -99,18 +99,6 @@ TEST_CASE("writing names the path and the reason") {
   CHECK_THAT(test::error_of([&] { base::make_folder(path); }), ContainsSubstring(path.string()));
 }
 
-TEST_CASE("an append file keeps what is there and adds whole lines") {
-  const test::TempFolder folder;
-  const Path path = folder.write("metrics.jsonl", "first\n");
-  base::AppendFile file(path);
-  file.write_line("second");
-  CHECK(base::read_file(path) == "first\nsecond\n");
-  file.write_line("");
-  file.close();
-  file.close();
-  CHECK(base::read_file(path) == "first\nsecond\n\n");
-}
-
 TEST_CASE("a mapped file shows the bytes and survives a move") {
   const test::TempFolder folder;
   base::MappedFile a(folder.write("a", "abc"));

@@ -1,7 +1,10 @@
 // If this failed, programs that read metrics.jsonl would see other numbers than the run had, or no valid JSON.
 #include "train/metrics.h"
 
+#include <fmt/format.h>
+
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,6 +16,7 @@
 #include "base/json.h"
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/faulty_files.h"
 #include "support/temp_folder.h"
 
 namespace tessera::train {
@@ -134,6 +138,57 @@ TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut s
   CHECK(base::read_file(path) == "{\"step\":1,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(folder / "new", ExistingMetrics::keep).write(ExpertLoad{1, {}});
   CHECK(lines_of(folder / "new").size() == 1);
+}
+
+// A disk on which writing fails, while it is full, after half of the bytes.
+struct FullDisk {
+  bool is_full = false;
+  test::FaultyFiles files{[this](test::FileCall call, const base::Path& path) {
+    if (is_full && call == test::FileCall::write) test::fail_like_the_disk(call, path, ENOSPC);
+  }};
+};
+
+TEST_CASE("lines that a full disk refuses are kept, and stand whole and in order once there is room") {
+  const test::TempFolder folder;
+  FullDisk disk;
+  MetricsFile file(folder / "m", ExistingMetrics::replace, disk.files);
+  std::string expected;
+  for (std::int64_t step = 1; step <= 9; ++step) {
+    disk.is_full = step == 2 || (step >= 5 && step <= 7);
+    file.write(ExpertLoad{step, {}});
+    expected += fmt::format("{{\"step\":{},\"expert_load\":[],\"expert_load_max_over_mean\":[]}}\n", step);
+    if (!disk.is_full) CHECK(base::read_file(folder / "m") == expected);
+  }
+  file.close();
+  CHECK(base::read_file(folder / "m") == expected);
+}
+
+TEST_CASE("lines that a full disk refuses to the end are an error of the end") {
+  const test::TempFolder folder;
+  FullDisk disk;
+  MetricsFile file(folder / "m", ExistingMetrics::replace, disk.files);
+  file.write(ExpertLoad{1, {}});
+  disk.is_full = true;
+  file.write(ExpertLoad{2, {}});
+  CHECK_THAT(test::error_of([&] { file.close(); }),
+             Catch::Matchers::Contains((folder / "m").string() + ": No space left on device"));
+  disk.is_full = false;
+  file.write(ExpertLoad{3, {}});
+  file.close();
+  const auto lines = lines_of(folder / "m");
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[2]["step"] == 3);
+}
+
+TEST_CASE("lines that are kept have a limit") {
+  MetricsFile file("/dev/full", ExistingMetrics::keep);
+  const ExpertLoad load{1, {std::vector<std::int64_t>(1 << 20, 123456789)}};
+  std::size_t kept = 0;
+  std::string error;
+  for (error = "no error"; error == "no error" && kept < 2 * MetricsFile::kept_limit; kept += (1 << 20) * 10)
+    error = test::error_of([&] { file.write(load); });
+  CHECK_THAT(error, Catch::Matchers::Contains("/dev/full: No space left on device"));
+  CHECK(kept >= MetricsFile::kept_limit);
 }
 
 TEST_CASE("a file that cannot be written is an error with its name") {

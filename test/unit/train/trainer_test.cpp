@@ -3,47 +3,16 @@
 #include "train/trainer.h"
 
 #include <csignal>
+#include <utility>
 
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/faulty_files.h"
 #include "support/small_run.h"
 #include "unit/data/corpus_files.h"
 
 namespace tessera::train {
 namespace {
-
-// Raises SIGTERM when the first line is written.
-class RaisingFile final : public base::WritableFile {
- public:
-  explicit RaisingFile(std::unique_ptr<base::WritableFile> file) : file_(std::move(file)) {}
-  void write(std::span<const std::byte> bytes) override {
-    if (!raised_) REQUIRE(std::raise(SIGTERM) == 0);
-    raised_ = true;
-    file_->write(bytes);
-  }
-  void sync() override { file_->sync(); }
-  void close() override { file_->close(); }
-
- private:
-  std::unique_ptr<base::WritableFile> file_;
-  bool raised_ = false;
-};
-
-class RaisingFiles final : public base::FileSystem {
- public:
-  std::unique_ptr<base::WritableFile> create(const base::Path& path) override { return files_.create(path); }
-  std::unique_ptr<base::WritableFile> open_for_append(const base::Path& path) override {
-    return std::make_unique<RaisingFile>(files_.open_for_append(path));
-  }
-  void rename(const base::Path& from, const base::Path& to) override { files_.rename(from, to); }
-  void exchange(const base::Path& a, const base::Path& b) override { files_.exchange(a, b); }
-  void remove(const base::Path& path) override { files_.remove(path); }
-  void make_folder(const base::Path& path) override { files_.make_folder(path); }
-  void sync_folder(const base::Path& path) override { files_.sync_folder(path); }
-
- private:
-  base::FileSystem& files_ = base::posix_file_system();
-};
 
 TEST_CASE("a signal ends the evaluation under way without a result, and the run after its whole step") {
   const test::SmallRun files;
@@ -56,7 +25,10 @@ TEST_CASE("a signal ends the evaluation under way without a result, and the run 
     const auto evaluation = make_dataset(assembly.blueprint(), Split::evaluation);
     base::make_folder(files.output());
     const auto path = files.output() / "metrics.jsonl";
-    RaisingFiles raising;
+    bool raised = false;
+    test::FaultyFiles raising([&](test::FileCall call, const base::Path&) {  // when the first line is written
+      if (call == test::FileCall::write && !std::exchange(raised, true)) REQUIRE(std::raise(SIGTERM) == 0);
+    });
     const StopSignals signals;
     MetricsFile metrics(path, ExistingMetrics::replace, raising);
     Report report(total_steps(*training, assembly.blueprint().settings.train, assembly.blueprint().global_batch), 1,
