@@ -19,8 +19,8 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$threads}
 case ${TESSERA_LAUNCHER:-mpirun} in
   # It takes nodes and tasks from Slurm. A rank has twice 10 s to end where mpirun ends them, not twice 1 s.
   mpirun) launch=(mpirun --bind-to none --mca odls_base_sigkill_timeout 10 -x OMP_NUM_THREADS) ;;
-  # Since Slurm 22.05 a step does not take the CPUs of a task from its job. Ranks left alone by one that died end after 60 s.
-  srun) launch=(srun --mpi=pmix --cpus-per-task="$threads" --wait=60) ;;
+  # Since Slurm 22.05 a step does not take the CPUs of a task from its job. Ranks left by one that died end after 120 s.
+  srun) launch=(srun --mpi=pmix --cpus-per-task="$threads" --wait=120) ;;
   *) fail "TESSERA_LAUNCHER is ${TESSERA_LAUNCHER}; use mpirun or srun" ;;
 esac
 
