@@ -92,15 +92,20 @@ std::vector<CheckpointLayout> all_layouts(std::int64_t most) {
   return list;
 }
 
-std::unique_ptr<Start> start_on(std::int64_t ranks, const config::Settings& settings) {
+std::shared_ptr<comm::Communicator> group_of_first(std::int64_t ranks) {
   const auto rank = world().rank();
   std::vector<std::int64_t> members{rank};
   if (rank < ranks) {
     members.resize(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
   }
-  const auto group = world().communicator()->make_group(members);
-  return rank < ranks ? std::make_unique<Start>(settings, group) : nullptr;
+  auto group = world().communicator()->make_group(members);
+  return rank < ranks ? group : nullptr;
+}
+
+std::unique_ptr<Start> start_on(std::int64_t ranks, const config::Settings& settings) {
+  const auto group = group_of_first(ranks);
+  return group != nullptr ? std::make_unique<Start>(settings, group) : nullptr;
 }
 
 }  // namespace tessera::test

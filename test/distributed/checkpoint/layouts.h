@@ -30,6 +30,9 @@ enum class Placed { inner, outer };
 // Every layout of up to `most` ranks, sharded by turns in each preset, and as ddp.
 [[nodiscard]] std::vector<CheckpointLayout> all_layouts(std::int64_t most);
 
+// The group of the first `ranks` ranks; null on the others. Collective over the world.
+[[nodiscard]] std::shared_ptr<comm::Communicator> group_of_first(std::int64_t ranks);
+
 // A run of `settings` on the first `ranks` ranks; null on the others. Collective over the world.
 [[nodiscard]] std::unique_ptr<Start> start_on(std::int64_t ranks, const config::Settings& settings);
 

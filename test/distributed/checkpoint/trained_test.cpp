@@ -94,15 +94,10 @@ void check_load(const SmallRun& run, const Common& common, const CheckpointLayou
                 const std::filesystem::path& output, const Went& expected, double tolerance) {
   INFO("loaded in " << layout.describe());
   const auto settings = common.settings(run, layout);
-  std::vector<std::int64_t> members{world().rank()};
-  if (world().rank() < layout.ranks) {
-    members.clear();
-    for (std::int64_t rank = 0; rank < layout.ranks; ++rank) members.push_back(rank);
-  }
-  const auto group = world().communicator()->make_group(members);
+  const auto group = group_of_first(layout.ranks);
   bool same = true, counts = true;
   double loss = expected.next_loss;
-  if (world().rank() < layout.ranks) {
+  if (group != nullptr) {
     checkpoint::StoredCheckpoint stored(checkpoint::find_checkpoint(output));
     Start start(blueprint_of(settings, layout.ranks), group, &stored);
     const auto states = gathered_states(start.assembly());
