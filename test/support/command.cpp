@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "base/file.h"
@@ -50,6 +51,11 @@ bool Command::is_running() const {
   siginfo_t ended{};
   return pid_ >= 0 && ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          ended.si_pid == 0;
+}
+
+std::string Command::errors_so_far() const {
+  const auto file = folder_ / "err";
+  return std::filesystem::exists(file) ? base::read_file(file) : std::string();
 }
 
 Finished Command::wait() {

@@ -30,6 +30,8 @@ class Command {
   void signal(int number) const;
   // False once it has ended, or been waited for.
   [[nodiscard]] bool is_running() const;
+  // Standard error so far.
+  [[nodiscard]] std::string errors_so_far() const;
   // Waits for the end. Called once.
   Finished wait();
 
