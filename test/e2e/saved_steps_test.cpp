@@ -64,6 +64,20 @@ TEST_CASE("a run that was done does nothing more but evaluate") {
   CHECK(same_bits(states_of(checkpoint_of(run.folder() / "elsewhere", 3)), states_of(checkpoint_of(run.output(), 3))));
 }
 
+TEST_CASE("a run that goes back replaces what it reaches again, and goes on from its own latest") {
+  const SmallRun run;
+  train_to_the_end(run, joined(every_step, {"--train.max_steps", "6"}));
+  const auto lines = measured(run.output());
+  const auto last = states_of(checkpoint_of(run.output(), 6));
+  // Step 6 is of the course before.
+  train_to_the_end(run, joined(joined(every_step, from(checkpoint_of(run.output(), 3))), {"--train.max_steps", "5"}));
+  CHECK(checkpoints_in(run.output()).size() == 6);
+  const auto resumed = train_to_the_end(run, joined(joined(every_step, go_on), {"--train.max_steps", "6"}));
+  CHECK_THAT(resumed.err, ContainsSubstring("resumed from " + checkpoint_of(run.output(), 5).string()));
+  CHECK((measured(run.output()) == lines));
+  CHECK(same_bits(states_of(checkpoint_of(run.output(), 6)), last));
+}
+
 TEST_CASE("skipped steps are counted on, and are not the optimizer's") {
   const SmallRun run;
   // Every second document has no targets; each document is a step.
