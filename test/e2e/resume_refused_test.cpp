@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoint/manifest.h"
 #include "config/fields.h"
 #include "resumed_run.h"
 #include "support/catch.h"
@@ -147,6 +148,30 @@ TEST_CASE("what settings lead to counts, not their words: data, global batch, st
     CAPTURE(words);
     CHECK(changed.resumed(words).code == 0);
   }
+}
+
+TEST_CASE("micro-steps of another size are logged where the balance loss is taken over them") {
+  const Changed changed;
+  const Words three{"--train.micro_batch_size", "3"};
+  const std::string line = "sequences of a micro-step (train.micro_batch_size times data ranks)";
+  CHECK_THAT(changed.resumed(three).err, ContainsSubstring(line) && ContainsSubstring(": 1 -> 3\n"));
+  const SmallRun sequence;
+  const Words balance{"--model.balance_loss", "sequence", "--train.max_steps", "1"};
+  train_to_the_end(sequence, balance);
+  CHECK(count_of(line, train_to_the_end(sequence, joined(joined(balance, go_on), three)).err) == 0);
+}
+
+TEST_CASE("another optimizer, if it is allowed, starts with its own moments, and says so") {
+  const SmallRun run;
+  const Words sgd{"--train.optimizer.type", "sgd", "--train.max_steps", "2"};
+  train_to_the_end(run, sgd);
+  const auto resumed =
+      train_to_the_end(run, joined(go_on, {"--train.max_steps", "3", "--train.checkpoint.allow_changes", "true"}));
+  CHECK_THAT(resumed.err, ContainsSubstring("this run is changed by train.optimizer.type: sgd -> adamw"));
+  CHECK_THAT(resumed.err, ContainsSubstring("the checkpoint has no exp_avg, exp_avg_sq: the optimizer starts anew"));
+  const auto progress = checkpoint::read_manifest(checkpoint_of(run.output(), 3)).progress;
+  CHECK(progress.step == 3);
+  CHECK(progress.optimizer_steps == 1);
 }
 
 TEST_CASE("harmless settings are logged with both values, and the run goes on") {

@@ -1,4 +1,5 @@
 // If this failed, a run that was stopped would not be the run that was not: other numbers, other data, other lines.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -130,7 +131,11 @@ TEST_CASE("other ranks in other layouts go on with the same data and, in float64
         train_to_the_end(run, joined(joined(common, words), joined(from(checkpoint), into(output))), ranks);
     check_same(after(measured(output), static_cast<double>(step)), after(expected, static_cast<double>(step)));
     CHECK(largest_deviation(states_of(checkpoint_of(output, 8)), states) <= 1e-9);
-    if (ranks > 1) CHECK_THAT(resumed.err, ContainsSubstring("read of") && ContainsSubstring("needed, hashes of"));
+    CHECK_THAT(resumed.err, ContainsSubstring("read of") && ContainsSubstring("needed, hashes of"));
+    for (const char* path : {"extra_parallel_names", "fsdp_config.fsdp_mode"})
+      if (std::ranges::find(words, accelerator + path) != words.end())
+        CHECK_THAT(resumed.err, ContainsSubstring("do not alter the run:") &&
+                                    ContainsSubstring(accelerator.substr(2) + path + ": "));
     checkpoint = checkpoint_of(output, ++step);
   }
 }
