@@ -2,8 +2,9 @@
 # Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or by sudo) and, in .deps/, LibTorch
 # and a small Python for the plots. Can be repeated: what is there stays, an interrupted install is redone, and calls at
 # the same time wait for each other.
-#   scripts/setup.sh [--slurm]
+#   scripts/setup.sh [--slurm] [--fuzz]
 #     --slurm      a Slurm too, for scripts/slurm/try_locally.sh; its daemons are left stopped
+#     --fuzz       clang with libFuzzer too, for scripts/fuzz.sh
 # TESSERA_TORCH_DIR, if set, names a LibTorch to use instead; then none is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=(g++ cmake ninja-build ccache mold git ca-certificates libgomp1 libopenmpi-dev openmpi-bin libcli11-dev
           nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 libxxhash-dev python3 python3-venv)
 slurm_packages=(munge slurm-client slurmctld slurmd)
+fuzz_packages=(clang-16 libclang-rt-16-dev)
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 2; }
 
@@ -77,12 +79,14 @@ install_python() {
   cat "${requirements[@]}" >"$stamp"
 }
 
-case ${1:-} in
-  '') ;;
-  --slurm) packages+=("${slurm_packages[@]}") ;;
-  -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
-  *) fail "unknown argument '$1'; it takes --slurm" ;;
-esac
+for argument in "$@"; do
+  case $argument in
+    --slurm) packages+=("${slurm_packages[@]}") ;;
+    --fuzz) packages+=("${fuzz_packages[@]}") ;;
+    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    *) fail "unknown argument '$argument'; it takes --slurm and --fuzz" ;;
+  esac
+done
 if [ -n "${TESSERA_TORCH_DIR:-}" ] && [ ! -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]; then
   fail "TESSERA_TORCH_DIR=$TESSERA_TORCH_DIR has no lib/libtorch_cpu.so; name an unpacked libtorch or site-packages/torch"
 fi
