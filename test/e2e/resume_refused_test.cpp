@@ -150,6 +150,13 @@ TEST_CASE("what settings lead to counts, not their words: data, global batch, st
   }
 }
 
+TEST_CASE("a global batch that follows from the number of ranks is another one on other ranks, and refused") {
+  const SmallRun run;
+  const Words by_ranks{"--train.global_batch_size", "null", "--train.max_steps", "1"};
+  train_to_the_end(run, by_ranks);
+  check_refused(train(run, joined(by_ranks, go_on), 2), {"train.global_batch_size: 1 -> 2 sequences"});
+}
+
 TEST_CASE("micro-steps of another size are logged where the balance loss is taken over them") {
   const Changed changed;
   const Words three{"--train.micro_batch_size", "3"};

@@ -90,7 +90,9 @@ TEST_CASE("skipped steps are counted on, and are not the optimizer's") {
   run.folder().write("half.jsonl", lines);
   const auto words = joined(every_step, {"--data.train_path", run.folder() / "half.jsonl", "--data.max_seq_len", "4",
                                          "--data.documents", "separate", "--train.global_batch_size", "1",
-                                         "--train.num_train_epochs", "2", "--train.max_steps", "1000"});
+                                         "--train.num_train_epochs", "2", "--train.max_steps", "1000",
+                                         // Rates that follow from the number of all steps, which the epochs give.
+                                         "--train.optimizer.lr_decay_style", "cosine"});
   train_to_the_end(run, words);
   const auto all = measured(run.output());
   const auto last = checkpoint::read_manifest(checkpoint_of(run.output(), 20)).progress;
