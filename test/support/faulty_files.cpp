@@ -256,11 +256,13 @@ class RecordedFiles::File final : public base::WritableFile {
   std::unique_ptr<base::WritableFile> file_;
 };
 
-RecordedFiles::RecordedFiles(base::Path root) : root_(std::move(root)) {
+RecordedFiles::RecordedFiles(base::Path root, std::optional<FileCall> unheard)
+    : root_(std::move(root)), unheard_(unheard) {
   base::expect(std::filesystem::is_empty(root_), "{} is not empty", root_.string());
 }
 
 void RecordedFiles::record(Change change) {
+  if (change.call == unheard_) return;
   const std::lock_guard lock(mutex_);
   changes_.push_back(std::move(change));
 }

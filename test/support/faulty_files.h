@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,9 @@ class FailingCall {
 // durable while the content of its file is not.
 class RecordedFiles : public base::FileSystem {
  public:
-  // The folder is there, and empty.
-  explicit RecordedFiles(base::Path root);
+  // The folder is there, and empty. Calls of kind `unheard`, if one is given, do not reach the disk of the record: to
+  // see that a test would miss them.
+  explicit RecordedFiles(base::Path root, std::optional<FileCall> unheard = std::nullopt);
 
   [[nodiscard]] std::unique_ptr<base::WritableFile> create(const base::Path& path) override;
   [[nodiscard]] std::unique_ptr<base::WritableFile> open_for_append(const base::Path& path) override;
@@ -119,6 +121,7 @@ class RecordedFiles : public base::FileSystem {
                                                          std::unique_ptr<base::WritableFile> file);
 
   base::Path root_;
+  std::optional<FileCall> unheard_;
   mutable std::mutex mutex_;
   std::vector<Change> changes_;
   std::size_t opened_ = 0;

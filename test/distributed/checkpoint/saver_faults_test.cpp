@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "checkpoint/folder.h"
 #include "comm/agreement.h"
+#include "shared_folder.h"
 #include "support/catch.h"
 #include "support/faulty_files.h"
 #include "support/ranks.h"
@@ -25,26 +26,6 @@ using test::FailingCall;
 using test::Marked;
 
 comm::Communicator& ranks() { return *test::world().communicator(); }
-
-// One folder of all ranks, removed by rank 0.
-class SharedFolder {
- public:
-  SharedFolder() {
-    if (ranks().rank() == 0) own_ = std::make_unique<test::TempFolder>(test::TempFolder::in_memory());
-    auto name = own_ ? own_->path().string() : std::string();
-    name.resize(256, '\0');
-    ranks().broadcast(name.data(), std::ssize(name) / 4, comm::ElementType::int32, 0, nullptr)->wait();
-    path_ = name.c_str();
-  }
-  ~SharedFolder() { ranks().barrier(); }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  [[nodiscard]] const base::Path& path() const { return path_; }
-
- private:
-  std::unique_ptr<test::TempFolder> own_;
-  base::Path path_;
-};
 
 class Tiny {
  public:
@@ -91,7 +72,7 @@ struct Fault {
 
 // The second of three saves, of which the n-th call of one rank fails; false if it makes fewer.
 bool survives_failure(Tiny& tiny, const Fault& fault, std::int64_t nth) {
-  const SharedFolder output;
+  const test::SharedFolder output;
   FailingCall failing;
   test::FaultyFiles files(std::ref(failing));
   const auto saver = tiny.saver(output.path(), files);
@@ -137,7 +118,7 @@ TEST_CASE("a call of any rank that fails is told to all ranks, and costs neither
 
 TEST_CASE("the failure of several ranks is told once, as that of the first") {
   Tiny tiny;
-  const SharedFolder output;
+  const test::SharedFolder output;
   FailingCall failing;
   test::FaultyFiles files(std::ref(failing));
   const auto saver = tiny.saver(output.path(), files);
