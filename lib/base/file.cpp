@@ -109,10 +109,7 @@ class PosixFileSystem final : public FileSystem {
     if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
     if (errno != EINVAL && errno != ENOSYS)
       fail("cannot exchange {} and {}: {}", a.string(), b.string(), std::strerror(errno));
-    const Path aside = b.string() + ".old";
-    rename(b, aside);
-    rename(a, b);
-    rename(aside, a);
+    exchange_by_renames(a, b, *this);
   }
   void remove(const Path& path) override {
     std::error_code error;
@@ -137,6 +134,14 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 }  // namespace
+
+Path set_aside(const Path& path) { return path.string() + ".old"; }
+
+void exchange_by_renames(const Path& a, const Path& b, FileSystem& files) {
+  files.rename(b, set_aside(b));
+  files.rename(a, b);
+  files.rename(set_aside(b), a);
+}
 
 FileSystem& posix_file_system() {
   static PosixFileSystem files;

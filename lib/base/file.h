@@ -41,6 +41,10 @@ class FileSystem {
   virtual void sync_folder(const Path& path) = 0;  // makes renames inside it durable
 };
 
+// Swaps two names by three renames: `b` has the name set_aside(b) in between. What exchange does where the disk cannot.
+void exchange_by_renames(const Path& a, const Path& b, FileSystem& files);
+[[nodiscard]] Path set_aside(const Path& path);  // "b.old"
+
 // The machine's own file system. Lives as long as the process.
 [[nodiscard]] FileSystem& posix_file_system();
 

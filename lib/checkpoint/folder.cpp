@@ -66,19 +66,31 @@ base::Path unfinished_folder(const base::Path& output, std::int64_t step) {
 
 Listing list_checkpoints(const base::Path& output) {
   Listing listing;
+  std::map<std::int64_t, base::Path> aside;
   std::error_code error;
   if (!fs::exists(output, error)) return listing;
   fs::directory_iterator entries(output, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const auto name = entries->path().filename().string();
-    if (const auto step = step_of(name); step && is_whole(entries->path())) listing.whole[*step] = entries->path();
-    if (name.ends_with(unfinished_suffix) &&
-        step_of(std::string_view(name).substr(0, name.size() - unfinished_suffix.size())))
-      listing.unfinished.push_back(entries->path());
+    const auto& path = entries->path();
+    const auto name = path.filename().string();
+    if (const auto step = step_of(name); step && is_whole(path)) listing.whole[*step] = path;
+    const auto stem = path.stem().string();
+    const auto step = step_of(stem);
+    if (step && name == stem + std::string(unfinished_suffix)) listing.unfinished.push_back(path);
+    if (step && name == base::set_aside(stem)) aside[*step] = path;
   }
   base::require(!error, "cannot read folder {}: {}", output.string(), error.message());
+  for (const auto& [step, folder] : aside) {
+    if (is_whole(folder) && listing.whole.try_emplace(step, folder).second) continue;
+    listing.unfinished.push_back(folder);
+  }
   std::ranges::sort(listing.unfinished);
   return listing;
+}
+
+base::Path checkpoint_folder(const base::Path& output, std::int64_t step) {
+  const auto folder = output / folder_name(step);
+  return !is_whole(folder) && is_whole(base::set_aside(folder)) ? base::set_aside(folder) : folder;
 }
 
 std::string describe(const Listing& listing) {
@@ -115,7 +127,7 @@ base::Path find_checkpoint(const base::Path& path) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   if (is_folder) {
-    if (const auto step = latest_step(path)) return path / folder_name(*step);
+    if (const auto step = latest_step(path)) return checkpoint_folder(path, *step);
   }
   const auto beside = path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
   base::fail("{} is {}; checkpoints in {}: {}", path.string(),
@@ -129,10 +141,12 @@ void commit(const base::Path& output, std::int64_t step, base::FileSystem& files
   files.sync_folder(unfinished);
   std::error_code ignored;
   const bool replaces = fs::exists(fs::symlink_status(named, ignored));
-  if (replaces)
+  if (replaces) {
+    files.remove(base::set_aside(named));
     files.exchange(unfinished, named);
-  else
+  } else {
     files.rename(unfinished, named);
+  }
   files.sync_folder(output);
   base::write_file_atomically(output / latest_name, seal(fmt::format("  \"step\": {}", step)), files);
   if (replaces) files.remove(unfinished);
@@ -153,8 +167,10 @@ std::vector<std::int64_t> outdated(const Listing& listing, std::int64_t saved, s
 
 void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSystem& files) {
   const auto unfinished = unfinished_folder(output, step);
+  const auto named = output / folder_name(step);
   files.remove(unfinished);
-  files.rename(output / folder_name(step), unfinished);
+  if (is_whole(named)) files.remove(base::set_aside(named));  // else that is the checkpoint
+  files.rename(checkpoint_folder(output, step), unfinished);
   files.sync_folder(output);
   files.remove(unfinished);
 }

@@ -2,6 +2,8 @@
 //
 //   output/step_000100/      a whole checkpoint: the name appears by one rename, after every byte is on the disk
 //   output/step_000150.tmp/  one that is being written, or was when its run was killed
+//   output/step_000100.old/  one in whose place another is being put, where the disk cannot swap two names; if there is
+//                            no step_000100 beside it, it is that checkpoint
 //   output/latest            sealed JSON {"step": 100, ...}: the checkpoint that a run goes on from
 //   output/.lock             held while a run writes into the folder
 // Errors are Error(bad_input), with path and reason.
@@ -24,13 +26,16 @@ namespace tessera::checkpoint {
 
 struct Listing {
   std::map<std::int64_t, base::Path> whole;  // by step
-  std::vector<base::Path> unfinished;        // sorted
+  std::vector<base::Path> unfinished;        // sorted; those that were replaced too
 };
 // Of a folder that is absent: nothing.
 [[nodiscard]] Listing list_checkpoints(const base::Path& output);
 
 // "step_000050, step_000100", the last five; "none".
 [[nodiscard]] std::string describe(const Listing& listing);
+
+// Where the checkpoint of that step is, if it is there.
+[[nodiscard]] base::Path checkpoint_folder(const base::Path& output, std::int64_t step);
 
 // The step of the checkpoint that `output`/latest names; without such a file the newest whole one; nothing if there is
 // none. Error if `latest` is damaged, or names one that is not there: with those that are.

@@ -127,7 +127,7 @@ std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& se
   });
   decision = comm::numbers_of_ranks(world, decision).front();
   if (decision == fresh) return std::nullopt;
-  if (decision != as_asked_for) return base::Path(settings.output_dir) / checkpoint::folder_name(decision);
+  if (decision != as_asked_for) return checkpoint::checkpoint_folder(settings.output_dir, decision);
   comm::agree_on(world, [&] {
     if (world.rank() != 0) asked = checkpoint::find_checkpoint(settings.load_path);
   });

@@ -25,7 +25,7 @@ checkpoint::SavedFacts facts_of_step(std::int64_t step) {
 std::optional<Marked> latest_of(const base::Path& output) {
   const auto step = checkpoint::latest_step(output);
   if (!step) return std::nullopt;
-  checkpoint::StoredCheckpoint stored(output / checkpoint::folder_name(*step));
+  checkpoint::StoredCheckpoint stored(checkpoint::checkpoint_folder(output, *step));
   base::require(stored.verify(0, 1) > 0, "nothing was verified");
   base::require(stored.manifest().progress.step == *step, "the manifest is of another step");
   std::optional<double> mark;

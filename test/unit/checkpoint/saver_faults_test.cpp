@@ -58,16 +58,27 @@ class Tiny {
   test::Start start_;
 };
 
+// A disk that cannot swap two names.
+class PlainFiles final : public test::FaultyFiles {
+ public:
+  using FaultyFiles::FaultyFiles;
+  void exchange(const base::Path& a, const base::Path& b) override { base::exchange_by_renames(a, b, *this); }
+};
+
+enum class Swaps { at_once, by_renames };
+
 struct Fault {
   int error = 0;
   FailingCall::Lasts lasts{};
   SaveMode mode{};
+  Swaps swaps = Swaps::at_once;
 };
 
 const std::vector<Fault>& faults() {
   using enum FailingCall::Lasts;
   static const std::vector<Fault> list{{ENOSPC, once, SaveMode::wait},
                                        {EIO, once, SaveMode::wait},
+                                       {EIO, once, SaveMode::wait, Swaps::by_renames},
                                        {ENOSPC, until_repaired, SaveMode::wait},
                                        {EIO, once, SaveMode::background},
                                        {ENOSPC, until_repaired, SaveMode::background}};
@@ -97,7 +108,9 @@ bool has_unfinished(const base::Path& output) { return !list_checkpoints(output)
 bool survives_failure(Tiny& tiny, const Story& story, const Fault& fault, std::int64_t nth) {
   const test::TempFolder output(test::TempFolder::in_memory());
   FailingCall failing;
-  test::FaultyFiles files(std::ref(failing));
+  test::FaultyFiles whole(std::ref(failing));
+  PlainFiles plain(std::ref(failing));
+  auto& files = fault.swaps == Swaps::at_once ? whole : static_cast<base::FileSystem&>(plain);
   const auto saver = tiny.saver(output.path(), files, story.keep_last);
   for (const auto& good : story.before) REQUIRE_FALSE(tiny.save(*saver, good).failure.has_value());
   failing.arm(nth, fault.error, fault.lasts);
@@ -133,7 +146,7 @@ TEST_CASE(
   for (const auto& story : stories())
     for (const auto& fault : faults()) {
       CAPTURE(story.name, std::strerror(fault.error), fault.lasts == FailingCall::Lasts::once,
-              fault.mode == SaveMode::wait);
+              fault.mode == SaveMode::wait, fault.swaps == Swaps::at_once);
       std::int64_t nth = 0;
       for (bool failed = true; failed; ++nth) {
         CAPTURE(nth);
@@ -141,6 +154,39 @@ TEST_CASE(
       }
       CHECK(nth > 40);
     }
+}
+
+TEST_CASE(
+    "where names cannot be swapped, a kill between the renames leaves the old checkpoint loadable and its rest "
+    "reported") {
+  Tiny tiny;
+  const test::TempFolder output(test::TempFolder::in_memory());
+  int renames = 0, last = 1000;
+  PlainFiles files([&](FileCall call, const base::Path& path) {
+    if (call == FileCall::rename && path.filename() != "latest.tmp" && ++renames > last) base::fail("killed");
+    if (call == FileCall::remove && renames > last) base::fail("killed");
+  });
+  const auto saver = tiny.saver(output.path(), files);
+  REQUIRE_FALSE(tiny.save(*saver, {1, 1}).failure.has_value());
+  for (const auto& [done, mark] : {std::pair{1, 1.0}, {2, 2.0}}) {
+    renames = 0;
+    last = done;
+    CHECK(tiny.save(*saver, {1, 2}).failure.has_value());
+    CHECK(test::latest_of(output.path()) == Marked{1, mark});
+    CHECK(find_checkpoint(output.path()) == checkpoint_folder(output.path(), 1));
+    const auto listing = list_checkpoints(output.path());
+    CHECK(listing.whole.size() == 1);
+    CHECK(listing.unfinished.size() == 1);
+    last = 1000;
+    // As the next run does.
+    for (const auto& folder : listing.unfinished) base::posix_file_system().remove(folder);
+    CHECK(test::latest_of(output.path()) == Marked{1, mark});
+    REQUIRE_FALSE(tiny.save(*saver, {1, 1}).failure.has_value());
+    CHECK(test::latest_of(output.path()) == Marked{1, 1});
+    for (const auto& folder : list_checkpoints(output.path()).unfinished) base::posix_file_system().remove(folder);
+  }
+  remove_checkpoint(output.path(), 1, files);
+  CHECK(list_checkpoints(output.path()).whole.empty());
 }
 
 TEST_CASE("a save that fails leaves nothing half done when the disk lets it tidy up") {
