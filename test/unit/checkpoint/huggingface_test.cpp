@@ -18,14 +18,14 @@ namespace {
 using Catch::Matchers::Contains;
 using Specs = std::vector<base::ParameterSpec>;
 
-constexpr const char* experts = "model.layers.0.mlp.experts.";
+const std::string experts = "model.layers.0.mlp.experts.";
 
 // Three experts of 5 x 7, an embedding, a head.
 Specs specs() {
   return {{"model.embed_tokens.weight", {3, 7}},
-          {std::string(experts) + "gate_proj", {3, 5, 7}},
-          {std::string(experts) + "up_proj", {3, 5, 7}},
-          {std::string(experts) + "down_proj", {3, 7, 5}},
+          {experts + "gate_proj", {3, 5, 7}},
+          {experts + "up_proj", {3, 5, 7}},
+          {experts + "down_proj", {3, 7, 5}},
           {"lm_head.weight", {3, 7}}};
 }
 
@@ -54,9 +54,9 @@ std::string refusal(const std::vector<TestTensor>& tensors, const Specs& paramet
 TEST_CASE("one tensor an expert becomes one piece an expert") {
   const test::TempFolder folder;
   const HuggingFaceCheckpoint checkpoint(folder.write("any.safetensors", file_of(per_expert())), specs());
-  const StoredParameter& up = checkpoint.parameter(std::string(experts) + "up_proj");
+  const StoredParameter& up = checkpoint.parameter(experts + "up_proj");
   REQUIRE(up.pieces.size() == 3);
-  CHECK(up.pieces[2].tensor->name == std::string(experts) + "2.up_proj.weight");
+  CHECK(up.pieces[2].tensor->name == experts + "2.up_proj.weight");
   CHECK(up.pieces[2].box.dims == std::vector<layout::Block>{{2, 3}, {0, 5}, {0, 7}});
   CHECK(up.pieces[2].offset == 0);
   CHECK(checkpoint.parameter("lm_head.weight").pieces.size() == 1);
@@ -66,11 +66,11 @@ TEST_CASE("gate and up lie one after the other in each expert of a fused tensor"
   const test::TempFolder folder;
   folder.write("model.safetensors", file_of({{"model.embed_tokens.weight", {3, 7}, 0},
                                              {"lm_head.weight", {3, 7}, 0},
-                                             {std::string(experts) + "gate_up_proj", {3, 10, 7}, 0},
-                                             {std::string(experts) + "down_proj", {3, 7, 5}, 0}}));
+                                             {experts + "gate_up_proj", {3, 10, 7}, 0},
+                                             {experts + "down_proj", {3, 7, 5}, 0}}));
   const HuggingFaceCheckpoint checkpoint(folder.path(), specs());
-  const StoredPiece& gate = checkpoint.parameter(std::string(experts) + "gate_proj").pieces.at(0);
-  const StoredPiece& up = checkpoint.parameter(std::string(experts) + "up_proj").pieces.at(0);
+  const StoredPiece& gate = checkpoint.parameter(experts + "gate_proj").pieces.at(0);
+  const StoredPiece& up = checkpoint.parameter(experts + "up_proj").pieces.at(0);
   CHECK(gate.offset == 0);
   CHECK(up.offset == 35);
   CHECK(up.strides == std::vector<std::int64_t>{70, 7, 1});
@@ -83,19 +83,18 @@ TEST_CASE("stacked experts under our own names are read as they are") {
   for (const base::ParameterSpec& spec : specs()) tensors.push_back({spec.fqn, spec.shape, 0});
   folder.write("model.safetensors", file_of(tensors));
   const HuggingFaceCheckpoint checkpoint(folder.path(), specs());
-  CHECK(checkpoint.parameter(std::string(experts) + "gate_proj").pieces.at(0).strides ==
-        std::vector<std::int64_t>{35, 7, 1});
+  CHECK(checkpoint.parameter(experts + "gate_proj").pieces.at(0).strides == std::vector<std::int64_t>{35, 7, 1});
 }
 
 TEST_CASE("everything that is missing, unknown or of another shape is listed at once") {
   auto tensors = per_expert();
   drop(tensors, "model.embed_tokens.weight");
-  drop(tensors, std::string(experts) + "1.up_proj.weight");
+  drop(tensors, experts + "1.up_proj.weight");
   for (int e = 0; e < 3; ++e) drop(tensors, experts + std::to_string(e) + ".down_proj.weight");
-  tensors.push_back({std::string(experts) + "3.up_proj.weight", {5, 7}, 0});
+  tensors.push_back({experts + "3.up_proj.weight", {5, 7}, 0});
   tensors.push_back({"model.layers.0.mlp.shared_expert.up_proj.weight", {2, 7}, 0});
   for (TestTensor& tensor : tensors)
-    if (tensor.name == std::string(experts) + "0.gate_proj.weight") tensor.shape = {7, 5};
+    if (tensor.name == experts + "0.gate_proj.weight") tensor.shape = {7, 5};
   const std::string message = refusal(tensors, specs());
   CHECK_THAT(message, Contains("missing: model.embed_tokens.weight [3, 7]"));
   CHECK_THAT(message, Contains("missing: model.layers.0.mlp.experts.{1}.up_proj.weight [5, 7]"));
@@ -109,8 +108,8 @@ TEST_CASE("everything that is missing, unknown or of another shape is listed at 
 TEST_CASE("a fused tensor of the wrong shape is named once") {
   const std::string message = refusal({{"model.embed_tokens.weight", {3, 7}, 0},
                                        {"lm_head.weight", {3, 7}, 0},
-                                       {std::string(experts) + "gate_up_proj", {3, 7, 10}, 0},
-                                       {std::string(experts) + "down_proj", {3, 7, 5}, 0}},
+                                       {experts + "gate_up_proj", {3, 7, 10}, 0},
+                                       {experts + "down_proj", {3, 7, 5}, 0}},
                                       specs());
   CHECK_THAT(message, Contains("gate_up_proj has the shape [3, 7, 10], the model needs [3, 10, 7]"));
   CHECK_THAT(message, !Contains("problems"));
@@ -118,7 +117,7 @@ TEST_CASE("a fused tensor of the wrong shape is named once") {
 
 TEST_CASE("the same experts in two forms are refused") {
   auto tensors = per_expert();
-  tensors.push_back({std::string(experts) + "down_proj", {3, 7, 5}, 0});
+  tensors.push_back({experts + "down_proj", {3, 7, 5}, 0});
   CHECK_THAT(refusal(tensors, specs()),
              Contains("not a tensor of this model: model.layers.0.mlp.experts.2.down_proj.weight"));
 }
