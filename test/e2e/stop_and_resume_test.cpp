@@ -75,6 +75,14 @@ std::vector<Stop> stops() {
              ::kill(process_of_rank(job, 1), SIGTERM);
            },
        .signal = "SIGTERM"},
+      {.what = "SIGINT to rank 1 alone",
+       .act =
+           [](const Command& job, const SmallRun& files) {
+             await_lines(job, files, 3);
+             ::kill(process_of_rank(job, 1), SIGINT);
+           },
+       .signal = "SIGINT",
+       .code = 130},
       {.what = "SIGUSR1 while the data are read",
        .settings = {"--data.train_path", "many.jsonl"},
        .act =

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
