@@ -122,7 +122,7 @@ void MetricsFile::write_line(const std::string& line) {
   try {
     write_kept();
   } catch (const base::Error& error) {
-    if (kept_.size() > kept_limit) throw;
+    if (kept_.size() > kept_limit) throw base::Error(base::ExitCode::rank_failed, error.what());
     if (!std::exchange(is_behind_, true))
       base::log_warning("{}; training goes on, the lines are kept and written when that is possible", error.what());
     return;
@@ -144,8 +144,12 @@ void MetricsFile::write_kept() {
 }
 
 void MetricsFile::close() {
-  write_kept();
-  file_->close();
+  try {
+    write_kept();
+    file_->close();
+  } catch (const base::Error& error) {
+    throw base::Error(base::ExitCode::rank_failed, error.what());
+  }
 }
 
 void MetricsFile::write(const StepMetrics& m) {

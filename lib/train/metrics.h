@@ -86,12 +86,12 @@ class MetricsFile {
   // path and reason.
   MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files = base::posix_file_system());
 
-  // Error if more than kept_limit bytes of lines would be kept.
+  // Error(rank_failed) if more than kept_limit bytes of lines would be kept.
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
   void write(const ExpertLoad& load);
   void write(std::int64_t step, const std::vector<GroupTraffic>& groups);
-  // Error with path and reason if lines remain that cannot be written.
+  // Error(rank_failed) with path and reason if lines remain that cannot be written.
   void close();
 
   static constexpr std::size_t kept_limit = 64 << 20;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "base/error.h"
 #include "support/catch.h"
+#include "support/error_of.h"
 #include "support/small_run.h"
 
 namespace tessera::test {
@@ -49,14 +49,11 @@ TEST_CASE("an instruction without memory is named with its layer and its rows") 
   const auto steps = start.steps(1);
   auto& assembly = start.assembly();
   const auto& program = assembly.program(program::StepKind::train, 1);
-  std::string error = "none";
-  try {
+  const auto error = [&] {
     const MemoryLimit limit(64 << 20);
-    static_cast<void>(assembly.executor().run(program, steps[0].inputs));
-  } catch (const base::Error& thrown) {
-    CHECK(thrown.code() == base::ExitCode::rank_failed);
-    error = thrown.what();
-  }
+    return error_of([&] { static_cast<void>(assembly.executor().run(program, steps[0].inputs)); },
+                    base::ExitCode::rank_failed);
+  }();
   INFO(error);
   CHECK_THAT(error, ContainsSubstring("Forward "));
   CHECK_THAT(error, ContainsSubstring(" of 60000 rows: "));

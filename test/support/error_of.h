@@ -7,13 +7,14 @@
 
 namespace tessera::test {
 
-// Message of the base::Error(bad_input) thrown by `call`; "no error" if it throws none. Other exceptions pass through.
+// Message of the base::Error of this code that `call` throws; "no error" if it throws none. Other exceptions pass
+// through.
 template <class Call>
-std::string error_of(Call&& call) {
+std::string error_of(Call&& call, base::ExitCode code = base::ExitCode::bad_input) {
   try {
     call();
   } catch (const base::Error& error) {
-    if (error.code() != base::ExitCode::bad_input) throw;
+    if (error.code() != code) throw;
     return error.what();
   }
   return "no error";

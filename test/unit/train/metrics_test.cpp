@@ -170,7 +170,7 @@ TEST_CASE("lines that a full disk refuses to the end are an error of the end") {
   file.write(ExpertLoad{1, {}});
   disk.is_full = true;
   file.write(ExpertLoad{2, {}});
-  CHECK_THAT(test::error_of([&] { file.close(); }),
+  CHECK_THAT(test::error_of([&] { file.close(); }, base::ExitCode::rank_failed),
              Catch::Matchers::Contains((folder / "m").string() + ": No space left on device"));
   disk.is_full = false;
   file.write(ExpertLoad{3, {}});
@@ -186,7 +186,7 @@ TEST_CASE("lines that are kept have a limit") {
   std::size_t kept = 0;
   std::string error;
   for (error = "no error"; error == "no error" && kept < 2 * MetricsFile::kept_limit; kept += (1 << 20) * 10)
-    error = test::error_of([&] { file.write(load); });
+    error = test::error_of([&] { file.write(load); }, base::ExitCode::rank_failed);
   CHECK_THAT(error, Catch::Matchers::Contains("/dev/full: No space left on device"));
   CHECK(kept >= MetricsFile::kept_limit);
 }
