@@ -77,7 +77,9 @@ class PosixFile final : public WritableFile {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail_errno("write", path_);
       bytes = bytes.subspan(static_cast<std::size_t>(n));
+      resting_ += n;
     }
+    if (resting_ >= resting_limit) start_writing();
   }
   void sync() override {
     if (::fsync(fd_.get()) != 0) fail_errno("write", path_);
@@ -89,8 +91,18 @@ class PosixFile final : public WritableFile {
   }
 
  private:
+  static constexpr off_t resting_limit = 16 << 20;
+
+  // Lets the disk begin with what was written since the last call, so that sync() has less to wait for. A hint.
+  void start_writing() {
+    const auto end = ::lseek(fd_.get(), 0, SEEK_CUR);
+    ::sync_file_range(fd_.get(), end - resting_, resting_, SYNC_FILE_RANGE_WRITE);
+    resting_ = 0;
+  }
+
   Path path_;
   Descriptor fd_;
+  off_t resting_ = 0;  // bytes written that the disk may not have begun with
 };
 
 class PosixFileSystem final : public FileSystem {

@@ -1,5 +1,8 @@
 #include "checkpoint/safetensors.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -157,6 +160,15 @@ SafetensorsFile::SafetensorsFile(const base::Path& path) : file_(path) {
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
   const auto it = index_.find(name);
   return it == index_.end() ? nullptr : &tensors_[it->second];
+}
+
+void SafetensorsFile::prefetch(std::uint64_t begin, std::uint64_t count) const {
+  if (begin >= data_.size()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(data_.data() + begin) / page * page;
+  const auto end =
+      reinterpret_cast<std::uintptr_t>(data_.data() + std::min<std::uint64_t>(begin + count, data_.size()));
+  ::madvise(reinterpret_cast<void*>(first), end - first, MADV_WILLNEED);
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {

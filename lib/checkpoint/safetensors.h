@@ -75,6 +75,9 @@ class SafetensorsFile {
   // Content of `tensor`, row-major, little-endian. The start need not be aligned. Precondition: `tensor` is this
   // file's.
   [[nodiscard]] std::span<const std::byte> bytes(const StoredTensor& tensor) const;
+  // Asks the kernel for the `count` bytes of data from byte `begin` on, as far as there are any: they are going to be
+  // read. Returns at once.
+  void prefetch(std::uint64_t begin, std::uint64_t count) const;
   // The header's "__metadata__".
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
 

@@ -8,6 +8,13 @@
 #include "base/hash.h"
 
 namespace tessera::checkpoint {
+namespace {
+
+constexpr std::size_t chunk_bytes = 4 << 20;
+constexpr std::uint64_t read_ahead_bytes = 64 << 20;
+
+}  // namespace
+
 StoredCheckpoint::StoredCheckpoint(const base::Path& folder)
     : folder_(folder),
       manifest_(read_manifest(folder)),
@@ -93,7 +100,13 @@ std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const
                                               const Place& place, std::size_t state) const {
   const auto content = file.bytes(stored);
   const auto header = file.header().size();
-  base::require(base::xxh3(content) == manifest_.tensors[place.tensor].pieces[place.piece].hashes[state],
+  base::Xxh3Stream hash;
+  file.prefetch(stored.begin, read_ahead_bytes);
+  for (std::size_t at = 0; at < content.size(); at += chunk_bytes) {
+    file.prefetch(stored.begin + at + read_ahead_bytes, chunk_bytes);
+    hash.update(content.subspan(at, std::min(chunk_bytes, content.size() - at)));
+  }
+  base::require(hash.digest() == manifest_.tensors[place.tensor].pieces[place.piece].hashes[state],
                 "{}: tensor {}, bytes {} to {} of the file, does not have the hash that the manifest gives it; it is "
                 "damaged",
                 file.path().string(), stored.name, header + stored.begin, header + stored.end);
