@@ -36,7 +36,7 @@ def run(arguments, layout, half, rate):
         "model.model_path": inputs / "model", "data.train_path": inputs / "corpus.idx", "data.max_seq_len": 512,
         "train.global_batch_size": 32, "train.micro_batch_size": 8, "train.max_steps": arguments.steps, "train.seed": 0,
         "train.threads": 1, "train.optimizer.lr": 3e-4, "train.optimizer.max_grad_norm": 0,
-        "train.checkpoint.output_dir": folder, "train.debug.only": half,
+        "train.checkpoint.output_dir": folder, "train.checkpoint.save_last": "false", "train.debug.only": half,
     }
     for name, value in settings.items():
         command += ["--" + name, str(value)]

@@ -127,7 +127,7 @@ def run_tessera(subject, program, folder, settings):
         "data.max_seq_len": LENGTH, "train.micro_batch_size": BATCH // subject.ranks, "train.global_batch_size": BATCH,
         "train.max_steps": subject.steps, "train.seed": SEED, "train.threads": 1, "train.optimizer.lr": subject.lr,
         "train.optimizer.max_grad_norm": 0, "train.moe_load_balance_monitor_interval": 1,
-        "train.checkpoint.output_dir": folder,
+        "train.checkpoint.output_dir": folder, "train.checkpoint.save_last": "false",
     }
     command = [str(program)]
     for name, value in values.items():
