@@ -176,13 +176,17 @@ std::string read_file(const Path& path, std::uint64_t max_bytes) {
   return content;
 }
 
+void write_synced(const Path& path, std::string_view content, FileSystem& files) {
+  const std::unique_ptr<WritableFile> file = files.create(path);
+  file->write(bytes_of(content));
+  file->sync();
+  file->close();
+}
+
 void write_file_atomically(const Path& path, std::string_view content, FileSystem& files) {
   const Path temporary = path.string() + ".tmp";
   try {
-    const std::unique_ptr<WritableFile> file = files.create(temporary);
-    file->write(bytes_of(content));
-    file->sync();
-    file->close();
+    write_synced(temporary, content, files);
     files.rename(temporary, path);
   } catch (const std::exception&) {
     std::error_code ignored;  // the first error is the one to report

@@ -51,6 +51,9 @@ void exchange_by_renames(const Path& a, const Path& b, FileSystem& files);
 // Whole content of a file. Error if it is absent, a folder, or longer than `max_bytes`.
 [[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes = 1ULL << 30);
 
+// A new file, or one of that name emptied, with its content on the disk; its name is durable once its folder is synced.
+void write_synced(const Path& path, std::string_view content, FileSystem& files = posix_file_system());
+
 // After it returns the file holds exactly `content`, also after a power cut; if it throws, the old file is untouched
 // and the temporary one (`<path>.tmp`) is gone. Only one writer per path at a time.
 void write_file_atomically(const Path& path, std::string_view content, FileSystem& files = posix_file_system());

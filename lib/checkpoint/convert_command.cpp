@@ -1,6 +1,5 @@
 #include "checkpoint/convert_command.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -25,6 +24,7 @@
 #include "comm/agreement.h"
 #include "comm/launch.h"
 #include "comm/world.h"
+#include "fsdp/torch_failure.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -182,17 +182,6 @@ void add_words(CLI::App& app, Words& words) {
                  "Print what a checkpoint or a HuggingFace folder holds, and verify all of its hashes");
 }
 
-// LibTorch's errors without their stack traces.
-comm::Failure describe(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const c10::Error& torch_error) {
-    return {base::ExitCode::rank_failed, torch_error.what_without_backtrace()};
-  } catch (...) {
-    return comm::describe_failure(error);
-  }
-}
-
 int run(int argc, const char* const* argv, const comm::Launch& launch) {
   CLI::App app("Converts checkpoints of tessera-train to HuggingFace folders and back.", "tessera-convert");
   Words words;
@@ -212,7 +201,7 @@ int run(int argc, const char* const* argv, const comm::Launch& launch) {
         comm::agree_on(*world.communicator(), [&] { base::require(problem.empty(), "{}", problem); });
         return act(words, *world.communicator());
       },
-      describe));
+      fsdp::describe_failure));
 }
 
 }  // namespace
@@ -223,7 +212,7 @@ int run_convert_command(int argc, const char* const* argv) {
   try {
     return run(argc, argv, launch);
   } catch (...) {  // of the start of the world
-    const auto failure = describe(std::current_exception());
+    const auto failure = fsdp::describe_failure(std::current_exception());
     base::log_error("{}", failure.message);
     return static_cast<int>(failure.code);
   }

@@ -28,6 +28,12 @@ const Row& row_of(ElementType type) {
 
 c10::ScalarType scalar_type(ElementType type) { return row_of(type).scalar; }
 
+ElementType stored_type(c10::ScalarType type) {
+  const auto* row = std::ranges::find(rows, type, &Row::scalar);
+  base::expect(row != rows.end(), "{} is not a type of weights", c10::toString(type));
+  return row->type;
+}
+
 std::string_view torch_name(ElementType type) { return row_of(type).name; }
 
 std::optional<ElementType> float_type_called(std::string_view torch_name) {

@@ -10,8 +10,10 @@
 
 namespace tessera::checkpoint {
 
-// Precondition of both: F64, F32, F16 or BF16.
+// Precondition of this and of torch_name: F64, F32, F16 or BF16.
 [[nodiscard]] c10::ScalarType scalar_type(ElementType type);
+// The inverse. Throws std::logic_error for a type that is none of them.
+[[nodiscard]] ElementType stored_type(c10::ScalarType type);
 // "bfloat16".
 [[nodiscard]] std::string_view torch_name(ElementType type);
 

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/new_folder.h"
 #include "checkpoint/sealed_json.h"
 
 namespace tessera::checkpoint {
@@ -137,16 +138,7 @@ base::Path find_checkpoint(const base::Path& path) {
 
 void commit(const base::Path& output, std::int64_t step, base::FileSystem& files) {
   const auto unfinished = unfinished_folder(output, step);
-  const auto named = output / folder_name(step);
-  files.sync_folder(unfinished);
-  std::error_code ignored;
-  const bool replaces = fs::exists(fs::symlink_status(named, ignored));
-  if (replaces) {
-    files.remove(base::set_aside(named));
-    files.exchange(unfinished, named);
-  } else {
-    files.rename(unfinished, named);
-  }
+  const bool replaces = rename_into_place(unfinished, output / folder_name(step), files);
   files.sync_folder(output);
   base::write_file_atomically(output / latest_name, seal(fmt::format("  \"step\": {}", step)), files);
   if (replaces) files.remove(unfinished);

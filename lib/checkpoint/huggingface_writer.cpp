@@ -23,7 +23,6 @@
 namespace tessera::checkpoint {
 namespace {
 
-constexpr const char* weights = "master";
 constexpr double float16_overflow = 65520;  // is rounded to infinity
 
 // The type that holds every weight of the checkpoint.
@@ -96,7 +95,7 @@ class Conversion {
 
  private:
   at::Tensor read(const std::string& fqn, const layout::Box& box) {
-    const auto parts = stored_.parts(fqn, weights, box);
+    const auto parts = stored_.parts(fqn, master_state, box);
     auto content = read_box(parts, box, scalar_type(type_));
     if (type_ == ElementType::F16 && has_infinite(content)) {
       const auto exact = read_box(parts, box, at::kDouble);

@@ -61,6 +61,9 @@ struct Manifest {
   std::vector<ManifestTensor> tensors;  // parameters, each once
 };
 
+// The state of every parameter that is its weights; the others are moments.
+inline constexpr const char* master_state = "master";
+
 // The name of a state of a parameter in its file: "master/model.norm.weight".
 [[nodiscard]] std::string stored_name(const std::string& state, const std::string& fqn);
 

@@ -1,6 +1,5 @@
 #include "checkpoint/new_folder.h"
 
-#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -34,6 +33,18 @@ base::Path folder_path(const base::Path& target) {
 
 base::Path unfinished_path(const base::Path& target) { return target.string() + ".tmp"; }
 
+bool rename_into_place(const base::Path& unfinished, const base::Path& named, base::FileSystem& files) {
+  files.sync_folder(unfinished);
+  const bool replaces = is_there(named) && !is_empty_folder(named);
+  if (replaces) {
+    files.remove(base::set_aside(named));
+    files.exchange(unfinished, named);
+  } else {
+    files.rename(unfinished, named);
+  }
+  return replaces;
+}
+
 NewFolder::NewFolder(base::Path target, ExistingFolder existing, base::FileSystem& files)
     : target_(std::move(target)), unfinished_(unfinished_path(target_)), existing_(existing), files_(files) {
   if (existing == ExistingFolder::refuse) {
@@ -57,21 +68,13 @@ NewFolder::~NewFolder() {
 }
 
 void NewFolder::write(std::string_view name, std::string_view content) {
-  const auto file = files_.create(unfinished_ / name);
-  file->write(std::as_bytes(std::span(content)));
-  file->sync();
-  file->close();
+  base::write_synced(unfinished_ / name, content, files_);
 }
 
 void NewFolder::publish() {
-  files_.sync_folder(unfinished_);
-  const bool replaces = is_there(target_) && !is_empty_folder(target_);
-  base::require(!replaces || existing_ == ExistingFolder::replace, "{} has come to be there meanwhile",
-                target_.string());
-  if (replaces)
-    files_.exchange(unfinished_, target_);
-  else
-    files_.rename(unfinished_, target_);
+  base::require(existing_ == ExistingFolder::replace || !is_there(target_) || is_empty_folder(target_),
+                "{} has come to be there meanwhile", target_.string());
+  const bool replaces = rename_into_place(unfinished_, target_, files_);
   is_published_ = true;
   files_.sync_folder(target_.parent_path());
   if (replaces) files_.remove(unfinished_);

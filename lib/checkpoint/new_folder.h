@@ -19,6 +19,11 @@ enum class ExistingFolder : std::uint8_t {
 // Where `target` is filled: "<target>.tmp". Precondition: from folder_path.
 [[nodiscard]] base::Path unfinished_path(const base::Path& target);
 
+// Gives a folder whose files are on the disk the name `named`; the caller makes that durable by a sync of the folder
+// above. True if there was something of that name, other than an empty folder: it is then to be removed as
+// `unfinished`.
+[[nodiscard]] bool rename_into_place(const base::Path& unfinished, const base::Path& named, base::FileSystem& files);
+
 class NewFolder {
  public:
   // Makes the unfinished folder and what is missing above it. Error, naming the way out, for what `existing` refuses.

@@ -23,7 +23,7 @@ void require_same_parameters(const StoredCheckpoint& stored, const std::vector<b
     else if (found->parameter.shape != parameter.shape)
       problems.add("{} is [{}] in it, and [{}] in the model", parameter.fqn, fmt::join(found->parameter.shape, ", "),
                    fmt::join(parameter.shape, ", "));
-    else if (std::ranges::find(found->states, "master") == found->states.end())
+    else if (std::ranges::find(found->states, master_state) == found->states.end())
       problems.add("it has no weights of {}", parameter.fqn);
   }
   for (const auto& tensor : stored.manifest().tensors)

@@ -7,29 +7,18 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "checkpoint/float_type.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/shard_files.h"
 
 namespace tessera::checkpoint {
 namespace {
 
-constexpr std::int64_t numbers_before_hashes = 2;
 constexpr std::size_t joined_bytes = 1 << 20;
-
-ElementType element_type(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat: return ElementType::F32;
-    case at::kDouble: return ElementType::F64;
-    default: base::expect(false, "masters are float32 or float64, not {}", c10::toString(tensor.scalar_type()));
-  }
-  return {};
-}
-
-std::string file_name(std::int64_t rank) { return fmt::format("shard_{:05}.safetensors", rank); }
 
 // Keeps a promise when it goes out of scope, however it does.
 class KeptPromise {
@@ -71,15 +60,7 @@ Saver::Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Opt
       optimizer_(optimizer),
       layout_(layout),
       world_(world),
-      files_(files) {
-  std::int64_t count = 0;
-  for (std::int64_t rank = 0; rank < layout_.world(); ++rank) {
-    bool writes = false;
-    for (std::size_t k = 0; k < store_.parameters().size() && !writes; ++k)
-      writes = written_box(store_.parameters()[k].placement, k, layout_, rank).elements() > 0;
-    file_of_rank_.push_back(writes ? count++ : -1);
-  }
-}
+      files_(files) {}
 
 Saver::~Saver() {
   optimizer_.before_next_step(nullptr);
@@ -87,8 +68,7 @@ Saver::~Saver() {
   if (running_.valid()) running_.wait();
 }
 
-std::vector<Saver::Outgoing> Saver::collect() const {
-  const auto states = shard_states(store_, optimizer_);
+std::vector<Saver::Outgoing> Saver::collect(const States& states) const {
   std::vector<Outgoing> outgoing;
   std::size_t hash_index = 0;
   for (std::size_t k = 0; k < states.size(); ++k) {
@@ -99,12 +79,13 @@ std::vector<Saver::Outgoing> Saver::collect() const {
       if (box.elements() == 0) continue;
       const auto element_bytes = static_cast<std::int64_t>(state.tensor.element_size());
       const auto part = fsdp::strided_part(state.tensor.data_ptr(), state.tensor.element_size(), p.box, box);
-      outgoing.push_back({{stored_name(state.name, p.placement.parameter.fqn), element_type(state.tensor), box.shape()},
-                          static_cast<const std::byte*>(part.data),
-                          part.rows,
-                          part.row_elements * element_bytes,
-                          part.stride_elements * element_bytes,
-                          index});
+      outgoing.push_back(
+          {{stored_name(state.name, p.placement.parameter.fqn), stored_type(state.tensor.scalar_type()), box.shape()},
+           static_cast<const std::byte*>(part.data),
+           part.rows,
+           part.row_elements * element_bytes,
+           part.stride_elements * element_bytes,
+           index});
     }
   }
   return outgoing;
@@ -130,7 +111,7 @@ WrittenFile Saver::write_file(const std::vector<Outgoing>& outgoing) const {
   std::vector<OutgoingTensor> tensors;
   for (const auto& o : outgoing) tensors.push_back(o.tensor);
   SafetensorsWriter writer(
-      unfinished_folder(options_.output, facts_.progress.step) / file_name(world_.rank()), std::move(tensors),
+      unfinished_folder(options_.output, facts_.progress.step) / shard_file_name(world_.rank()), std::move(tensors),
       {{"format", "pt"}, {"step", std::to_string(facts_.progress.step)}, {"rank", std::to_string(world_.rank())}},
       files_);
   std::vector<std::byte> joined;  // short runs
@@ -149,14 +130,6 @@ WrittenFile Saver::write_file(const std::vector<Outgoing>& outgoing) const {
     }
   }
   return writer.finish();
-}
-
-// From the order of the file to that of all states of all parameters: 0 for those that this rank does not write.
-void Saver::spread_hashes(const std::vector<Outgoing>& outgoing) {
-  std::size_t states = 0;
-  for (const auto& list : shard_states(store_, optimizer_)) states += list.size();
-  auto hashes = std::exchange(written_.hashes, std::vector<std::uint64_t>(states));
-  for (std::size_t k = 0; k < outgoing.size(); ++k) written_.hashes[outgoing[k].hash_index] = hashes[k];
 }
 
 void Saver::begin(std::function<void()> part) {
@@ -189,56 +162,34 @@ void Saver::start(SavedFacts facts, SaveMode mode) {
         until.wait();
         seconds_at_update_ = base::seconds_now() - began;
       });
-    begin([this, copied, outgoing = collect()]() mutable {
+    const auto states = shard_states(store_, optimizer_);
+    std::size_t count = 0;
+    for (const auto& list : states) count += list.size();
+    begin([this, copied, count, outgoing = collect(states)]() mutable {
       {
         const KeptPromise kept(copied);
         if (mode_ == SaveMode::background) copy(outgoing);
       }
-      written_ = write_file(outgoing);
-      spread_hashes(outgoing);
+      std::vector<std::size_t> places;
+      for (const auto& o : outgoing) places.push_back(o.hash_index);
+      written_ = with_hashes_at(write_file(outgoing), places, count);
     });
   }
   result_.seconds_waited = base::seconds_now() - began_;
 }
 
-void Saver::gather_hashes() {
-  std::vector<std::int64_t> own{static_cast<std::int64_t>(written_.bytes),
-                                static_cast<std::int64_t>(written_.header_hash)};
-  for (const auto hash : written_.hashes) own.push_back(static_cast<std::int64_t>(hash));
-  const auto ranks = static_cast<std::size_t>(world_.size());
-  std::vector<std::int64_t> send(ranks, 0), receive(ranks, world_.rank() == 0 ? 1 : 0);
-  send[0] = 1;
-  numbers_.resize(world_.rank() == 0 ? ranks * own.size() : 0);
-  world_
-      .all_to_all_rows(own.data(), send, numbers_.data(), receive, std::ssize(own), comm::ElementType::int64, nullptr)
-      ->wait();
-}
-
 Manifest Saver::make_manifest() const {
   Manifest manifest{facts_.progress, facts_.layout, facts_.settings, facts_.model, {}, {}};
-  const auto row = std::ssize(numbers_) / world_.size();
-  const auto numbers = [&](std::int64_t rank, std::int64_t k) {
-    return static_cast<std::uint64_t>(numbers_[static_cast<std::size_t>(rank * row + k)]);
-  };
-  for (std::int64_t rank = 0; rank < layout_.world(); ++rank)
-    if (file_of_rank_[static_cast<std::size_t>(rank)] >= 0)
-      manifest.files.push_back({file_name(rank), numbers(rank, 0), numbers(rank, 1)});
   const auto states = shard_states(store_, optimizer_);
-  auto hash_index = numbers_before_hashes;
   for (std::size_t k = 0; k < states.size(); ++k) {
-    const auto& placement = store_.parameters()[k].placement;
-    ManifestTensor tensor{placement.parameter, element_type(states[k].front().tensor), {}, {}};
+    auto& tensor = manifest.tensors.emplace_back();
+    tensor.parameter = store_.parameters()[k].placement.parameter;
+    tensor.type = stored_type(states[k].front().tensor.scalar_type());
     for (const auto& state : states[k]) tensor.states.push_back(state.name);
-    for (std::int64_t rank = 0; rank < layout_.world(); ++rank) {
-      auto box = written_box(placement, k, layout_, rank);
-      if (box.elements() == 0) continue;
-      ManifestPiece piece{static_cast<std::size_t>(file_of_rank_[static_cast<std::size_t>(rank)]), std::move(box), {}};
-      for (std::int64_t s = 0; s < std::ssize(states[k]); ++s) piece.hashes.push_back(numbers(rank, hash_index + s));
-      tensor.pieces.push_back(std::move(piece));
-    }
-    hash_index += std::ssize(states[k]);
-    manifest.tensors.push_back(std::move(tensor));
   }
+  add_files_and_pieces(manifest, of_ranks_, [&](std::size_t k, std::int64_t rank) {
+    return written_box(store_.parameters()[k].placement, k, layout_, rank);
+  });
   return manifest;
 }
 
@@ -246,12 +197,7 @@ void Saver::write_manifest_and_commit() {
   const auto step = facts_.progress.step;
   const auto manifest = make_manifest();
   for (const auto& file : manifest.files) result_.bytes += file.bytes;
-  const auto path = unfinished_folder(options_.output, step) / manifest_name;
-  const auto text = to_text(manifest);
-  const auto file = files_.create(path);
-  file->write(std::as_bytes(std::span(text)));
-  file->sync();
-  file->close();
+  base::write_synced(unfinished_folder(options_.output, step) / manifest_name, to_text(manifest), files_);
   commit(options_.output, step, files_);
   const auto failure = failure_of([&] {
     for (const auto old : outdated(list_checkpoints(options_.output), step, options_.keep_last, options_.keep_every))
@@ -279,7 +225,7 @@ std::optional<SaveResult> Saver::advance() {
   const auto failure = agreed(world_, failure_of([&] { running_.get(); }));
   if (earlier || failure) return end(earlier ? earlier : failure);
   if (part_ == Part::commit) return end(std::nullopt);
-  gather_hashes();
+  of_ranks_ = gather_files(written_, world_);
   part_ = Part::commit;
   begin([this] {
     if (world_.rank() == 0) write_manifest_and_commit();

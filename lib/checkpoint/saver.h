@@ -80,14 +80,13 @@ class Saver {
     std::size_t hash_index = 0;  // among all states of all parameters
   };
 
-  [[nodiscard]] std::vector<Outgoing> collect() const;
+  using States = std::vector<std::vector<ShardState>>;  // of each parameter
+  [[nodiscard]] std::vector<Outgoing> collect(const States& states) const;
   void copy(std::vector<Outgoing>& outgoing);
   [[nodiscard]] WrittenFile write_file(const std::vector<Outgoing>& outgoing) const;
-  void spread_hashes(const std::vector<Outgoing>& outgoing);
   void begin(std::function<void()> part);
   [[nodiscard]] std::optional<SaveResult> advance();
   [[nodiscard]] std::optional<SaveResult> end(std::optional<std::string> failure);
-  void gather_hashes();
   [[nodiscard]] Manifest make_manifest() const;
   void write_manifest_and_commit();
 
@@ -97,8 +96,7 @@ class Saver {
   const layout::Layout& layout_;
   comm::Communicator& world_;
   base::FileSystem& files_;
-  std::vector<std::int64_t> file_of_rank_;  // index among the files; -1: the rank writes none
-  std::unique_ptr<std::byte[]> copy_;       // kept from save to save
+  std::unique_ptr<std::byte[]> copy_;  // kept from save to save
 
   Part part_ = Part::none;
   SaveMode mode_ = SaveMode::wait;
@@ -108,7 +106,7 @@ class Saver {
   std::future<void> running_;
   std::atomic<bool> is_abandoned_ = false;
   WrittenFile written_;
-  std::vector<std::int64_t> numbers_;  // rank 0: of each rank, bytes and hash of the header, then a hash for each state
+  std::vector<WrittenFile> of_ranks_;  // rank 0's
 };
 
 }  // namespace tessera::checkpoint

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "checkpoint/manifest.h"
+
 namespace tessera::checkpoint {
 namespace {
 
@@ -27,7 +29,7 @@ std::vector<std::vector<ShardState>> shard_states(const fsdp::ParameterStore& st
   std::vector<std::vector<ShardState>> states;
   for (const auto& p : store.parameters()) {
     auto& list = states.emplace_back();
-    list.push_back({"master", p.master});
+    list.push_back({master_state, p.master});
     for (auto& moment : moments[p.placement.parameter.fqn]) list.push_back(std::move(moment));
   }
   return states;

@@ -20,10 +20,11 @@ StepWindows step_at(const Dataset& dataset, Position position, std::int64_t glob
           epoch_ends ? Position{position.epoch + 1, 0} : Position{position.epoch, position.index + count}};
 }
 
-std::int64_t steps_in_epoch(const Dataset& dataset, std::int64_t epoch, std::int64_t global_batch) {
+std::int64_t steps_in_epoch(const Dataset& dataset, std::int64_t epoch, std::int64_t global_batch,
+                            std::int64_t behind) {
   base::expect(global_batch >= 1, "a global batch of {}", global_batch);
-  const std::int64_t windows = dataset.windows(epoch);
-  return windows / global_batch + (windows % global_batch == 0 ? 0 : 1);
+  const auto left = std::max<std::int64_t>(0, dataset.windows(epoch) - behind);
+  return left / global_batch + (left % global_batch == 0 ? 0 : 1);
 }
 
 }  // namespace tessera::data

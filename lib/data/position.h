@@ -26,7 +26,9 @@ struct StepWindows {
 // Error(bad_input) if the position lies outside the epoch (a checkpoint of other data).
 [[nodiscard]] StepWindows step_at(const Dataset& dataset, Position position, std::int64_t global_batch);
 
-// ceil(windows(epoch) / global_batch).
-[[nodiscard]] std::int64_t steps_in_epoch(const Dataset& dataset, std::int64_t epoch, std::int64_t global_batch);
+// Steps of an epoch of which `behind` windows have been trained on: ceil(windows left / global_batch), 0 if there are
+// fewer than that.
+[[nodiscard]] std::int64_t steps_in_epoch(const Dataset& dataset, std::int64_t epoch, std::int64_t global_batch,
+                                          std::int64_t behind = 0);
 
 }  // namespace tessera::data

@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "config/dump.h"
 #include "config/help.h"
 #include "config/manual.h"
+#include "fsdp/torch_failure.h"
 #include "layout/layout.h"
 #include "train/run.h"
 #include "train/signals.h"
@@ -38,21 +38,10 @@ base::LogLevel log_level(config::LogLevel level) {
   return {};
 }
 
-// LibTorch's errors without their stack traces.
-comm::Failure describe(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const c10::Error& torch_error) {
-    return {base::ExitCode::rank_failed, torch_error.what_without_backtrace()};
-  } catch (...) {
-    return comm::describe_failure(error);
-  }
-}
-
 base::ExitCode train_in_world(const config::Settings& settings, const comm::Launch& launch) {
   const StopSignals signals(StopSignals::Afterwards::ignored);
   comm::World world(launch, {.timeout_s = settings.train.accelerator.timeout_s});
-  return world.run([&] { return run(settings, world, signals); }, describe);
+  return world.run([&] { return run(settings, world, signals); }, fsdp::describe_failure);
 }
 
 base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {
@@ -109,7 +98,7 @@ int run_command(int argc, const char* const* argv) {
     };
     return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
   } catch (...) {
-    const auto failure = describe(std::current_exception());
+    const auto failure = fsdp::describe_failure(std::current_exception());
     const auto speaker = failure.code == base::ExitCode::bad_input ? let_rank_0_speak(launch) : std::string();
     base::log_error("{}{}", speaker, failure.message);
     return static_cast<int>(failure.code);

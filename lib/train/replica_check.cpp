@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "checkpoint/manifest.h"
 #include "comm/agreement.h"
 #include "comm/communicator.h"
 
@@ -57,7 +58,7 @@ std::vector<StateHash> hash_states(const fsdp::ParameterStore& store, const opti
   for (const auto& p : store.parameters()) {
     const auto& fqn = p.placement.parameter.fqn;
     group_of[fqn] = p.placement.replicate_group;
-    states.push_back({fqn, "master", p.placement.replicate_group, hash_of(p.master)});
+    states.push_back({fqn, checkpoint::master_state, p.placement.replicate_group, hash_of(p.master)});
   }
   for (const auto& moment : optimizer.state())
     states.push_back({moment.fqn, moment.name, group_of.at(moment.fqn), hash_of(moment.tensor)});

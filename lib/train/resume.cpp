@@ -37,17 +37,16 @@ std::int64_t decide(const config::CheckpointSettings& settings, base::Path& aske
     asked = checkpoint::find_checkpoint(settings.load_path);
     return as_asked_for;
   }
-  const auto latest = is_auto(settings) ? checkpoint::latest_step(output) : std::nullopt;
-  if (latest) return *latest;
-  const auto listing = checkpoint::list_checkpoints(output);
   if (is_auto(settings)) {
+    if (const auto latest = checkpoint::latest_step(output)) return *latest;
     base::log_info("fresh start: there is no checkpoint in {}", output.string());
-  } else if (!listing.whole.empty()) {
+    return fresh;
+  }
+  if (const auto listing = checkpoint::list_checkpoints(output); !listing.whole.empty())
     base::log_warning(
         "{} has checkpoints of an earlier run ({}). This run starts afresh and will replace those whose step it "
         "reaches; to go on from the latest, give --train.checkpoint.load_path auto",
         output.string(), checkpoint::describe(listing));
-  }
   return fresh;
 }
 

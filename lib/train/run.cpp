@@ -158,7 +158,7 @@ EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem
   if (ending.evaluation)
     page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
                                        ending.evaluation->perplexity()));
-  if (checkpoint) page.results.push_back("checkpoint: " + (output / checkpoint::folder_name(*checkpoint)).string());
+  if (checkpoint) page.results.push_back("checkpoint: " + checkpoint::checkpoint_folder(output, *checkpoint).string());
   page.results.push_back("metrics: " + (output / "metrics.jsonl").string());
   if (const auto& trace = assembly.blueprint().settings.train.log.trace; !trace.empty())
     page.results.push_back("timeline: " + trace);
@@ -190,7 +190,8 @@ base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& sa
   const bool writes_weights =
       assembly.blueprint().settings.train.checkpoint.save_hf_weights && ending.signal == 0 && !saves.failure();
   auto failure = saves.failure() ? fmt::format("the last save failed: {}", *saves.failure()) : std::string();
-  if (writes_weights) failure = write_weights(output / checkpoint::folder_name(ending.steps), output, assembly.world());
+  if (writes_weights)
+    failure = write_weights(checkpoint::checkpoint_folder(output, ending.steps), output, assembly.world());
   auto page = end_page(assembly, ending, output, saves.latest());
   if (writes_weights && failure.empty()) page.results.push_back("weights: " + weights_folder(output).string());
   report.end(page);

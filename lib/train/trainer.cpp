@@ -68,11 +68,8 @@ std::int64_t total_steps(const data::Dataset& training, const config::TrainSetti
                          std::int64_t global_batch, const checkpoint::Progress& start) {
   const auto limit = settings.max_steps > 0 ? settings.max_steps : std::numeric_limits<std::int64_t>::max();
   std::int64_t steps = start.step;
-  for (auto epoch = start.epoch; epoch < settings.num_train_epochs && steps < limit; ++epoch) {
-    const auto behind = epoch == start.epoch ? start.window : 0;
-    const auto left = std::max<std::int64_t>(0, training.windows(epoch) - behind);
-    steps += left / global_batch + (left % global_batch == 0 ? 0 : 1);
-  }
+  for (auto epoch = start.epoch; epoch < settings.num_train_epochs && steps < limit; ++epoch)
+    steps += data::steps_in_epoch(training, epoch, global_batch, epoch == start.epoch ? start.window : 0);
   return std::max(start.step, std::min(steps, limit));
 }
 
