@@ -46,8 +46,11 @@ add_library(tessera_torch_cpu SHARED IMPORTED)
 set_target_properties(tessera_torch_cpu PROPERTIES IMPORTED_LOCATION ${torch_dir}/lib/libtorch_cpu.so)
 add_library(tessera_libtorch INTERFACE)
 add_library(tessera::libtorch ALIAS tessera_libtorch)
-target_compile_options(tessera_libtorch INTERFACE "SHELL:-idirafter ${torch_dir}/include")
+target_compile_options(tessera_libtorch INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${torch_dir}/include>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler=-idirafter -Xcompiler=${torch_dir}/include>")
 # at::parallel_for is a plain loop in a file that was compiled without OpenMP.
-target_compile_options(tessera_libtorch INTERFACE -fopenmp)
+target_compile_options(tessera_libtorch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>"
+                                                  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fopenmp>")
 target_link_options(tessera_libtorch INTERFACE -fopenmp)
 target_link_libraries(tessera_libtorch INTERFACE tessera_torch_cpu tessera_c10)

@@ -1,9 +1,11 @@
 # The rooms of lib/ as CMake targets, held to the table in README.md (the rows that start with a room's name in
 # backquotes; columns: room, may include, what lives there, heavy headers).
 #
-#   tessera_room(NAME SOURCES files... [NEEDS rooms...] [LINKS targets...])
+#   tessera_room(NAME SOURCES files... [CUDA_SOURCES files...] [NO_CUDA_SOURCES files...] [NEEDS rooms...]
+#                [LINKS targets...])
 #     Static library tessera_NAME. NEEDS may name only rooms that the table allows (base needs no mention). A room whose
-#     last column starts with "torch" gets tessera::libtorch and the precompiled header.
+#     last column starts with "torch" gets tessera::libtorch and the precompiled header. Of CUDA_SOURCES (.cpp or .cu)
+#     and NO_CUDA_SOURCES one is compiled, by TESSERA_WITH_CUDA: with CUDA's headers, in a build that has it.
 #   tessera_program(NAME SOURCES files... NEEDS rooms...)
 #     Program NAME in bin/.
 set(README ${CMAKE_SOURCE_DIR}/README.md)
@@ -59,21 +61,27 @@ endif()
 
 function(tessera_use_torch_headers target room)
   if(TESSERA_PCH AND "${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
     target_precompile_headers(${target} REUSE_FROM tessera_torch_headers)
   endif()
 endfunction()
 
 function(tessera_room room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;CUDA_SOURCES;NO_CUDA_SOURCES;NEEDS;LINKS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
-    message(FATAL_ERROR "tessera_room(${room} SOURCES files... [NEEDS rooms...] [LINKS targets...]): ${arg_UNPARSED_ARGUMENTS}")
+    message(FATAL_ERROR "tessera_room(${room} SOURCES files... ...): ${arg_UNPARSED_ARGUMENTS}")
   endif()
   tessera_check_needs(${room} ${arg_NEEDS})
   set(target tessera_${room})
   add_library(${target} STATIC ${arg_SOURCES})
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/lib)
   target_link_libraries(${target} PRIVATE tessera_flags)
+  if(TESSERA_WITH_CUDA AND arg_CUDA_SOURCES)
+    target_sources(${target} PRIVATE ${arg_CUDA_SOURCES})
+    target_link_libraries(${target} PRIVATE tessera::cuda_headers)
+  elseif(NOT TESSERA_WITH_CUDA)
+    target_sources(${target} PRIVATE ${arg_NO_CUDA_SOURCES})
+  endif()
   if(NOT room STREQUAL base)
     list(APPEND arg_NEEDS base)
   endif()
@@ -86,9 +94,18 @@ function(tessera_room room)
   tessera_use_torch_headers(${target} ${room})
 endfunction()
 
+# In a build with CUDA: the library that carries out what the rooms ask of it. The linker's language stays C++.
+function(tessera_link_cuda program library)
+  if(TESSERA_WITH_CUDA)
+    target_link_libraries(${program} PRIVATE ${library} tessera::cuda_headers)
+    set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
+  endif()
+endfunction()
+
 function(tessera_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS")
   add_executable(${name} ${arg_SOURCES})
   list(TRANSFORM arg_NEEDS PREPEND tessera_)
   target_link_libraries(${name} PRIVATE tessera_flags ${arg_NEEDS})
+  tessera_link_cuda(${name} tessera::cuda_runtime)
 endfunction()

@@ -1,11 +1,14 @@
 # Test programs and their CTest entries.
 #
-#   tessera_test(ROOM SOURCES files... [NEEDS rooms...] [RANKS 1 2 4] [LABELS labels...] [DATA paths...] [LINKS targets...])
+#   tessera_test(ROOM SOURCES files... [NEEDS rooms...] [RANKS 1 2 4] [LABELS labels...] [DATA paths...] [LINKS targets...]
+#                [CUDA_DOUBLE])
 #     Program test_ROOM (below test/unit/; elsewhere test_FOLDER_ROOM) with the shared main, and one CTest entry for each
 #     rank count: test_ROOM for one rank, test_ROOM_ranksN under mpirun. LABELS defaults to unit; ranksN is added. With
 #     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
+#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
+#     none in a build without CUDA.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
 target_include_directories(tessera_test_session PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
@@ -28,9 +31,16 @@ set(TESSERA_NO_LEAK_CHECK ASAN_OPTIONS=detect_leaks=0)
 set(TESSERA_RANKED_TEST_ENVIRONMENT ${TESSERA_TEST_ENVIRONMENT} OMP_NUM_THREADS=1 ${TESSERA_NO_LEAK_CHECK})
 
 function(tessera_test room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS;RANKS;LABELS;DATA;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "CUDA_DOUBLE" "" "SOURCES;NEEDS;RANKS;LABELS;DATA;LINKS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "tessera_test(${room} SOURCES files... ...): ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(cuda tessera::cuda_runtime)
+  if(arg_CUDA_DOUBLE)
+    if(NOT TESSERA_WITH_CUDA)
+      return()
+    endif()
+    set(cuda tessera_cuda_double)
   endif()
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/test ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" folder "${folder}")
@@ -50,6 +60,7 @@ function(tessera_test room)
     set(main tessera_test_ranked_main)
   endif()
   target_link_libraries(${program} PRIVATE tessera_flags ${main} ${needs} ${arg_LINKS})
+  tessera_link_cuda(${program} ${cuda})
   tessera_use_torch_headers(${program} ${room})
 
   if(NOT arg_RANKS)

@@ -5,20 +5,25 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # pch_defines and time_macros: ccache refuses precompiled headers without them. NOHASHDIR: build folders share results.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_NOHASHDIR=1
                                   ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 add_library(tessera_flags INTERFACE)
 target_compile_features(tessera_flags INTERFACE cxx_std_20)
 # Designated initializers leave members at their defaults on purpose.
-target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
+set(warnings -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
 if(TESSERA_WERROR)
-  target_compile_options(tessera_flags INTERFACE -Werror)
+  list(APPEND warnings -Werror)
 endif()
+# nvcc does not know them, but hands them to the C++ compiler.
+list(JOIN warnings , warnings_by_nvcc)
+target_compile_options(tessera_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
+                                               "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${warnings_by_nvcc}>")
 if(TESSERA_SANITIZE)
   # The checks hide from the compiler what it knows otherwise: its warnings of values that may be uninitialised are
   # wrong then (so says GCC's manual).
-  target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all
-                                                 -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  target_compile_options(tessera_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TESSERA_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-Wno-maybe-uninitialized>")
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 
