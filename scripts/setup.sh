@@ -2,7 +2,9 @@
 # Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or by sudo) and, in .deps/, LibTorch
 # and a small Python for the plots. Can be repeated: what is there stays, an interrupted install is redone, and calls at
 # the same time wait for each other.
-#   scripts/setup.sh [--slurm] [--fuzz]
+#   scripts/setup.sh [--cuda] [--slurm] [--fuzz]
+#     --cuda       the libraries too that LibTorch needs for NVIDIA GPUs beside CUDA 13 itself; where its nvcc is there, they
+#                  are installed anyway
 #     --slurm      a Slurm too, for scripts/slurm/try_locally.sh; its daemons are left stopped
 #     --fuzz       clang with libFuzzer too, for scripts/fuzz.sh
 # TESSERA_TORCH_DIR, if set, names a LibTorch to use instead; then none is installed.
@@ -79,12 +81,44 @@ install_python() {
   cat "${requirements[@]}" >"$stamp"
 }
 
+# CUDA 13's compiler, as third_party/cuda.cmake looks for it.
+find_nvcc() {
+  if [ -n "${CUDACXX:-}" ]; then command -v "$CUDACXX"; return; fi
+  command -v nvcc || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"
+}
+
+# The wheels of the list whose library is neither beside nvcc nor known to the linker.
+missing_cuda_wheels() {
+  local toolkit='' known wheel library
+  ! toolkit=$(find_nvcc) || toolkit=$(realpath "$toolkit")
+  toolkit=${toolkit%/bin/*}
+  known=$(PATH=$PATH:/sbin ldconfig -p)
+  while read -r wheel _ library; do
+    [[ $wheel == *==* ]] || continue
+    [[ $known == *"$library"* ]] || [ -e "$toolkit/lib64/$library" ] || [ -e "$toolkit/lib/$library" ] || echo "$wheel"
+  done <third_party/libtorch_cuda.txt
+}
+
+# Beside LibTorch, with a stamp of its own: what is there already stays.
+install_cuda_wheels() {
+  local stamp=.deps/python/installed_cuda wheels; mapfile -t wheels < <(missing_cuda_wheels)
+  [ ! -e $stamp ] || [ "$(cat $stamp)" != "${wheels[*]}" ] || return 0
+  if [ ${#wheels[@]} -gt 0 ]; then
+    echo "setup: installing what LibTorch needs for GPUs into .deps/: ${wheels[*]}"
+    quietly .deps/python/bin/python -m pip install --no-deps --no-compile --no-cache-dir --disable-pip-version-check \
+        "${wheels[@]}" || fail "'pip install ${wheels[*]}' failed (see above); is there a network?"
+  fi
+  echo "${wheels[*]}" >$stamp
+}
+
+cuda=auto
 for argument in "$@"; do
   case $argument in
+    --cuda) cuda=on ;;
     --slurm) packages+=("${slurm_packages[@]}") ;;
     --fuzz) packages+=("${fuzz_packages[@]}") ;;
-    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
-    *) fail "unknown argument '$argument'; it takes --slurm and --fuzz" ;;
+    -h|--help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
+    *) fail "unknown argument '$argument'; it takes --cuda, --slurm and --fuzz" ;;
   esac
 done
 if [ -n "${TESSERA_TORCH_DIR:-}" ] && [ ! -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]; then
@@ -96,3 +130,8 @@ exec 9>.deps/lock
 flock 9
 install_packages
 install_python
+# A LibTorch of the user's has its own.
+if [ -z "${TESSERA_TORCH_DIR:-}" ]; then
+  if [ $cuda = auto ] && nvcc=$(find_nvcc) && [[ $("$nvcc" --version 2>&1) == *'release 13.'* ]]; then cuda=on; fi
+  [ $cuda = auto ] || install_cuda_wheels
+fi

@@ -7,7 +7,11 @@
 # build without CUDA.
 set(TESSERA_WITH_CUDA OFF)
 
-find_program(TESSERA_NVCC NAMES $ENV{CUDACXX} nvcc PATHS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin DOC "The CUDA compiler")
+if(DEFINED ENV{CUDACXX})
+  find_program(TESSERA_NVCC $ENV{CUDACXX} DOC "The CUDA compiler")
+else()
+  find_program(TESSERA_NVCC nvcc PATHS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin DOC "The CUDA compiler")
+endif()
 
 # Sets CUDA_MISSING to what stands in the way of CUDA and the way out, or to nothing.
 function(tessera_find_cuda)
@@ -67,7 +71,8 @@ or let CXX name a compiler that it takes" PARENT_SCOPE)
   execute_process(COMMAND ${program} ${torch_dir}/lib RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(STRIP "${output}" output)
   if(failed)
-    set(CUDA_MISSING "LibTorch's CUDA part does not start (${output}); run scripts/setup.sh --cuda" PARENT_SCOPE)
+    set(CUDA_MISSING "LibTorch's CUDA part does not start (${output}); run scripts/setup.sh --cuda, \
+and let nvcc be of the CUDA of LibTorch, with all of its libraries" PARENT_SCOPE)
     return()
   endif()
   set(TESSERA_CUDA_TRIED "${trying}" CACHE INTERNAL "With what LibTorch's CUDA part starts")
@@ -88,7 +93,7 @@ endif()
 if(CUDA_MISSING AND cuda_asked STREQUAL "on")
   message(FATAL_ERROR "TESSERA_CUDA is on, but ${CUDA_MISSING}")
 elseif(CUDA_MISSING)
-  message(STATUS "CUDA: none, for ${CUDA_MISSING}")
+  message(STATUS "CUDA: left out, since ${CUDA_MISSING}")
   return()
 endif()
 

@@ -31,3 +31,32 @@ act id 'echo 0'
 expect_failure 'E: Temporary failure resolving' "'apt-get update' failed (see above); is there a network? Missing: ninja-build "
 
 TESSERA_TORCH_DIR=$acted expect_failure "TESSERA_TORCH_DIR=$acted has no lib/libtorch_cpu.so"
+
+# With CUDA, in a tree whose LibTorch is there already: nvcc and the linker are acted, and pip says what it is asked for.
+tree=$acted/tree; python=$tree/.deps/python
+mkdir -p "$tree/scripts" "$tree/third_party" "$python/bin" "$acted/toolkit/bin" "$acted/toolkit/lib64"
+cp scripts/setup.sh scripts/requirements.txt "$tree/scripts"
+cp third_party/libtorch*.txt "$tree/third_party"
+cat scripts/requirements.txt third_party/libtorch.txt >"$python/installed"
+act dpkg-query 'shift 3; printf "%s install ok installed\n" "$@"'
+act ldconfig 'echo "	libcudnn.so.9 (libc6,x86-64) => /usr/lib/libcudnn.so.9"'
+act tree/.deps/python/bin/python 'echo "$@" >>'"$acted/asked"
+act toolkit/bin/nvcc 'echo "Cuda compilation tools, release 13.0, V13.0.88"'
+touch "$acted/toolkit/lib64/libnccl.so.2"
+
+# set_up NVCC OPTIONS...: what pip was asked for.
+set_up() {
+  local nvcc=$1; shift
+  rm -f "$acted/asked"
+  PATH="$acted:$PATH" TESSERA_TORCH_DIR='' CUDACXX=$nvcc "$tree/scripts/setup.sh" "$@" >"$acted/said" 2>&1 || fail "set-up: $(cat "$acted/said")"
+  [ ! -e "$acted/asked" ] || cat "$acted/asked"
+}
+three='nvidia-cufile==1.15.1.6 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5'
+asked=$(set_up "$acted/no-nvcc"); [ -z "$asked" ] || fail "without nvcc set-up asked for $asked"
+asked=$(set_up "$acted/toolkit/bin/nvcc"); [[ $asked == *" $three" ]] || fail "with CUDA 13 set-up asked for $asked"
+asked=$(set_up "$acted/toolkit/bin/nvcc" --cuda); [ -z "$asked" ] || fail "set-up asked again for $asked"
+rm "$python/installed_cuda"
+asked=$(set_up "$acted/no-nvcc" --cuda); [[ $asked == *" $three nvidia-nccl-cu13=="* ]] || fail "without nvcc, --cuda asked for $asked"
+act toolkit/bin/nvcc 'echo "Cuda compilation tools, release 12.8, V12.8.93"'
+rm "$python/installed_cuda"
+asked=$(set_up "$acted/toolkit/bin/nvcc"); [ -z "$asked" ] || fail "with CUDA 12 set-up asked for $asked"
