@@ -105,7 +105,12 @@ set(CMAKE_CUDA_ARCHITECTURES ${TESSERA_CUDA_ARCHITECTURES})
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # tessera::cuda_runtime, or a test's double of it
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -Xcompiler=-g1 -DNDEBUG")
 enable_language(CUDA)
-string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")  # CMAKE_CUDA_STANDARD 20 is unknown to CMake before 3.26
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 
 add_library(tessera_cuda_headers INTERFACE)
 add_library(tessera::cuda_headers ALIAS tessera_cuda_headers)

@@ -3,20 +3,24 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tessera::device {
 
 struct Gpus {
   std::int64_t count = 0;
-  // If there are none: what is missing and how to get it, such as "this program was built without CUDA: ...".
-  std::string missing;
+  // If there are none: what is missing ("this program was built without CUDA") and how to get it ("install ...").
+  std::string missing, way_out;
+  // Of each the same number in every process of the host that sees it, and of no other GPU there.
+  std::vector<std::int64_t> identities;
 };
 
-// Loads LibTorch's CUDA part the first time. Never throws for a machine without GPUs.
+// Loads LibTorch's CUDA part the first time, if there is a GPU. Never throws for a machine without GPUs.
 [[nodiscard]] Gpus find_gpus();
 
 // From now on this process computes on GPU `index` of those that it sees; 0 <= index < find_gpus().count. Once, before
-// any stream, memory or tensor of the GPU is made.
+// any stream, memory or tensor of the GPU is made. CUDA's choice is a thread's: another one that touches the GPU calls
+// this too.
 void use_gpu(std::int64_t index);
 
 // "NVIDIA H200, 139.8 GiB".

@@ -10,24 +10,30 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 
 namespace tessera::device {
 namespace {
 
 constexpr const char* library_name = "libtorch_cuda.so";
+constexpr int oldest_major = 8;  // the first of TESSERA_CUDA_ARCHITECTURES
 
-// Why there is no GPU for this process.
-std::string describe_absence(cudaError_t status) {
-  const auto said =
-      status == cudaSuccess ? std::string("CUDA finds none") : fmt::format("CUDA says: {}", cudaGetErrorString(status));
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr)
-    return fmt::format("{}, with CUDA_VISIBLE_DEVICES = '{}'; unset it, or let it name a GPU of nvidia-smi's list",
-                       said, visible);
-  return fmt::format(
-      "{}; install an NVIDIA driver for CUDA {}, or start the container with its GPUs (--gpus all, --nv); nvidia-smi "
-      "must list one",
-      said, CUDART_VERSION / 1000);
+Gpus without_gpu(cudaError_t status) {
+  Gpus none;
+  none.missing = status == cudaSuccess ? std::string("CUDA finds no GPU")
+                                       : fmt::format("CUDA says '{}'", cudaGetErrorString(status));
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && (status == cudaSuccess || status == cudaErrorNoDevice)) {
+    none.missing += fmt::format(" with CUDA_VISIBLE_DEVICES = '{}'", visible);
+    none.way_out = "unset it, or let it name GPUs of the list of nvidia-smi";
+  } else {
+    none.way_out = fmt::format(
+        "install NVIDIA's driver for CUDA {}, or start the container with its GPUs (--gpus all, or --nv), until "
+        "nvidia-smi lists one",
+        CUDART_VERSION / 1000);
+  }
+  return none;
 }
 
 // LibTorch's CUDA part registers itself when it is loaded. This program is not linked with it: that would cost a run on
@@ -47,6 +53,17 @@ void require_success(cudaError_t status, const char* call) {
                 cudaGetErrorString(status));
 }
 
+cudaDeviceProp properties_of(int index) {
+  cudaDeviceProp properties{};
+  require_success(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return properties;
+}
+
+// Of its UUID: parts of one GPU (MIG) have their own.
+std::int64_t identity_of(const cudaDeviceProp& properties) {
+  return static_cast<std::int64_t>(base::xxh3({properties.uuid.bytes, sizeof properties.uuid.bytes}));
+}
+
 }  // namespace
 
 Gpus find_gpus() {
@@ -54,21 +71,30 @@ Gpus find_gpus() {
   const auto status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     static_cast<void>(cudaGetLastError());  // a failed call stays the last error until it is asked for
-    return {.missing = describe_absence(status)};
+    return without_gpu(status);
   }
   if (const auto failure = load_torch_cuda(); !failure.empty())
-    return {.missing = fmt::format("{} cannot be loaded ({}); run scripts/setup.sh --cuda", library_name, failure)};
-  return {.count = count, .missing = {}};
+    return {.missing = fmt::format("{} cannot be loaded ({})", library_name, failure),
+            .way_out = "run scripts/setup.sh --cuda",
+            .identities = {}};
+  Gpus gpus{.count = count, .missing = {}, .way_out = {}, .identities = {}};
+  for (int index = 0; index < count; ++index) gpus.identities.push_back(identity_of(properties_of(index)));
+  return gpus;
 }
 
 void use_gpu(std::int64_t index) {
+  const auto properties = properties_of(static_cast<int>(index));
+  base::require(
+      properties.major >= oldest_major,
+      "GPU {} ({}) has compute capability {}.{}, and {}.0 is needed for bfloat16; use --train.accelerator.device "
+      "cpu",
+      index, properties.name, properties.major, properties.minor, oldest_major);
   require_success(cudaSetDevice(static_cast<int>(index)), "cudaSetDevice");
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
 }
 
 std::string describe_gpu(std::int64_t index) {
-  cudaDeviceProp properties{};
-  require_success(cudaGetDeviceProperties(&properties, static_cast<int>(index)), "cudaGetDeviceProperties");
+  const auto properties = properties_of(static_cast<int>(index));
   return fmt::format("{}, {}", properties.name, base::format_bytes(properties.totalGlobalMem));
 }
 

@@ -5,8 +5,9 @@
 namespace tessera::device {
 
 Gpus find_gpus() {
-  return {.missing =
-              "this program was built without CUDA; install CUDA 13.0 with nvcc, and build by scripts/build.sh --cuda"};
+  return {.missing = "this program was built without CUDA",
+          .way_out = "install CUDA 13.0 with nvcc, and build by scripts/build.sh --cuda",
+          .identities = {}};
 }
 
 void use_gpu(std::int64_t index) { base::expect(false, "GPU {} of a program without CUDA", index); }
