@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "device/memory.h"
+#include "device/place.h"
 
 namespace tessera::device {
 
@@ -14,11 +16,13 @@ namespace tessera::device {
 // after the free is seen.
 enum class Poison { off, fill_with_nan };
 
-// Slots of a few sizes, allocated at once and kept. Not thread-safe.
+// Slots of a few sizes, allocated at once and kept. Those on the GPU are filled in the order of Stream::compute(): what
+// other streams still do with a slot must be waited for there before it is given back. Not thread-safe.
 class BufferPool {
  public:
   // `counts`: bytes of a slot -> how many.
-  BufferPool(std::string purpose, const std::map<std::int64_t, std::int64_t>& counts, Poison poison);
+  BufferPool(std::string purpose, const std::map<std::int64_t, std::int64_t>& counts, Poison poison,
+             Place place = Place::cpu);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
@@ -32,14 +36,9 @@ class BufferPool {
   [[nodiscard]] std::int64_t allocated_bytes() const { return allocated_; }
 
  private:
-  struct Release {
-    void operator()(std::byte* memory) const;
-  };
-  using Memory = std::unique_ptr<std::byte[], Release>;
-  static Memory allocate(std::int64_t bytes);
-
   std::string purpose_;
   Poison mode_;
+  Place place_;
   std::vector<Memory> memory_;
   std::map<std::int64_t, std::vector<std::byte*>> free_;
   Memory poison_page_;

@@ -1,0 +1,16 @@
+// What memory.cpp needs of the GPU: cuda/memory.cpp or no_cuda/memory.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/memory.h"
+
+namespace tessera::device {
+
+// Here `kind` is pinned or cuda. Null if there is not so much; bytes > 0.
+[[nodiscard]] std::byte* allocate_for_gpu(MemoryKind kind, std::int64_t bytes);
+void release_for_gpu(MemoryKind kind, std::byte* memory);
+void fill_on_gpu(void* memory, int byte, std::int64_t bytes);
+
+}  // namespace tessera::device
