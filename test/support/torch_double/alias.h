@@ -1,0 +1,49 @@
+// The double's tensors as CPU tensors over the same bytes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <map>
+#include <vector>
+
+namespace tessera::test::torch_double {
+
+// The aliases for one operation. Tensors that share a storage share its alias, so that in-place, out= and views mean
+// the same; release() carries over what the operation did to the aliases themselves.
+class AliasScope {
+ public:
+  // bytes: the operation reads or writes them. shape: it makes a view.
+  enum class Use { bytes, shape };
+  // `name`: for messages.
+  AliasScope(std::string name, Use use) : name_(std::move(name)), use_(use) {}
+
+  // Undefined tensors and those of other places come back as they are. With Use::bytes the tensor must lie within one
+  // allocation that is alive: throws c10::Error for host memory, freed or unbound memory under a tensor of the device.
+  [[nodiscard]] at::Tensor of(const at::Tensor& tensor);
+
+  // A result of the operation as a tensor of the device: the argument whose alias it is, a view of the argument whose
+  // bytes it shows, or a new one.
+  [[nodiscard]] at::Tensor back(const at::Tensor& result) const;
+  // Sizes, strides and storages that the operation changed (resize_) are changed on the arguments.
+  void release();
+
+ private:
+  struct SharedStorage {
+    c10::Storage original, alias;
+    void* data;  // of the alias, at first
+  };
+  struct SharedTensor {
+    at::Tensor original, alias;
+  };
+  c10::Storage alias_storage(const at::Tensor& tensor);
+  void check_memory(const at::Tensor& tensor) const;
+  [[nodiscard]] at::Tensor view_of(const c10::Storage& storage, const at::Tensor& shape) const;
+
+  std::string name_;
+  Use use_;
+  std::vector<SharedStorage> storages_;
+  std::vector<SharedTensor> tensors_;
+};
+
+}  // namespace tessera::test::torch_double
