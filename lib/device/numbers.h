@@ -1,7 +1,9 @@
-// Which floating types a run computes in (DESIGN 5, "Precision").
+// What a run computes with: floating types (DESIGN 5, "Precision"), and where.
 #pragma once
 
 #include <c10/core/ScalarType.h>
+
+#include "device/place.h"
 
 namespace tessera::device {
 
@@ -10,6 +12,7 @@ struct Numbers {
   c10::ScalarType compute = c10::ScalarType::Float;  // gathered parameters and activations
   c10::ScalarType wide = c10::ScalarType::Float;  // router, norm statistics, rotary tables, loss: float32, or float64
                                                   // in the reference mode
+  Place place = Place::cpu;
 };
 
 }  // namespace tessera::device

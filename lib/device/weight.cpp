@@ -8,12 +8,16 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/tensor_device.h"
 
 namespace tessera::device {
 namespace {
 
-at::Tensor unbound_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type) {
-  return at::from_blob(nullptr, shape, at::TensorOptions().dtype(type).device(at::kCPU));
+at::Tensor unbound_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type, at::Device device) {
+  return at::for_blob(nullptr, shape)
+      .options(at::TensorOptions().dtype(type).device(device))
+      .target_device(device)
+      .make_tensor();
 }
 
 // No swap and no new storage: tensors that a graph saved share the storage and see the new pointer.
@@ -23,10 +27,10 @@ void bind(const at::Tensor& tensor, void* data) {
 
 }  // namespace
 
-Weight::Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::ScalarType master)
-    : value_(unbound_tensor(shape, compute)),
-      gradient_(unbound_tensor(shape, master)),
-      anchor_(at::empty({0}, at::TensorOptions().dtype(compute).device(at::kCPU))) {
+Weight::Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::ScalarType master, Place place)
+    : value_(unbound_tensor(shape, compute, tensor_device(place))),
+      gradient_(unbound_tensor(shape, master, tensor_device(place))),
+      anchor_(at::empty({0}, at::TensorOptions().dtype(compute).device(tensor_device(place)))) {
   base::expect(at::isFloatingType(compute) && at::isFloatingType(master), "a Weight needs floating types");
   anchor_.set_requires_grad(true);
 }

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "device/place.h"
+
 namespace tessera::device {
 
 // `value` and `gradient` keep their identity and shape for the whole run; only their storages' data pointers are
@@ -13,8 +15,8 @@ namespace tessera::device {
 // while a graph may refer to it.
 class Weight {
  public:
-  // `value` of `compute` type, `gradient` of `master` type, both of `shape` on the CPU, unbound.
-  Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::ScalarType master);
+  // `value` of `compute` type, `gradient` of `master` type, both of `shape` at `place`, unbound.
+  Weight(std::vector<std::int64_t> shape, at::ScalarType compute, at::ScalarType master, Place place = Place::cpu);
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
 

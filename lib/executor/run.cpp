@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/tensor_device.h"
 #include "fsdp/element_type.h"
 
 namespace tessera::executor {
@@ -50,7 +51,10 @@ Executor::Run::Run(Executor& executor, const program::Program& program, StepInpu
   const auto& config = executor.architecture_.config();
   for (std::int32_t layer = 0; layer < config.num_hidden_layers; ++layer)
     if (config.is_moe_layer(layer)) moe_layers_.push_back(layer);
-  load_.assign(moe_layers_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(config.num_experts), 0));
+  const auto at_place = at::TensorOptions(device::tensor_device(executor.options_.numbers.place));
+  for (auto* sum : {&sums_.cross_entropy, &sums_.balance, &sums_.z}) *sum = at::zeros({}, at_place.dtype(at::kDouble));
+  for (std::size_t k = 0; k < moe_layers_.size(); ++k)
+    load_.push_back(at::zeros({config.num_experts}, at_place.dtype(at::kLong)));
   for (const auto& input : program.inputs) {
     const auto& batch = inputs_.batches[static_cast<std::size_t>(input.micro)];
     const auto found = batch.find(input.value);
@@ -83,7 +87,7 @@ StepResult Executor::Run::run() {
 }
 
 void Executor::Run::meet(const Instruction& i) const {
-  for (const auto& group : program::groups_of(program_, i)) executor_.mesh_.communicator(group)->barrier();
+  for (const auto& group : program::groups_of(program_, i)) executor_.mesh_.host(group)->barrier();
 }
 
 void Executor::Run::end_travel(const Instruction& i) {
@@ -167,8 +171,10 @@ void Executor::Run::free_after(const Instruction& i) {
   for (const auto& r : i.frees) tape_.drop(r);
 }
 
-const std::shared_ptr<comm::Communicator>& Executor::Run::world() const {
-  return executor_.mesh_.communicator("world");
+const std::shared_ptr<comm::Communicator>& Executor::Run::world() const { return executor_.mesh_.host("world"); }
+
+comm::Communicator& Executor::Run::group_for(const std::string& group, const at::Tensor& tensor) const {
+  return tensor.is_cpu() ? *executor_.mesh_.host(group) : *executor_.mesh_.communicator(group);
 }
 
 // ---- chains
@@ -215,22 +221,21 @@ void Executor::Run::add_outputs(Graph& graph, const program::Chain& chain, const
       graph.outputs.emplace_back(v, torch::autograd::impl::gradient_edge(values.at(v)));
 }
 
-// Counts the load of experts and remembers the first layer whose output is not finite. In the first forward only.
+// Counts the load of experts and remembers which layers' outputs are finite. In the first forward only.
 void Executor::Run::note_outputs(const program::Chain& chain, const model::Values& values) {
   for (const auto& [id, value] : values) {
     if (!trains() || id.kind != ValueKind::router_count) continue;
     const auto layer = std::find(moe_layers_.begin(), moe_layers_.end(), id.layer) - moe_layers_.begin();
-    auto& load = load_[static_cast<std::size_t>(layer)];
-    const auto slots = value.sum(0);
-    for (std::size_t e = 0; e < load.size(); ++e) load[e] += slots.data_ptr<std::int64_t>()[e];
+    load_[static_cast<std::size_t>(layer)].add_(value.sum(0));
   }
-  if (first_non_finite_ >= 0) return;
+  if (!finite_.empty() && finite_.back().second.is_cpu() && !finite_.back().second.item<bool>()) return;
   for (const auto& v : chain.writes) {
     if (v.kind != ValueKind::hidden && v.kind != ValueKind::residual && v.kind != ValueKind::attention_partial)
       continue;
     // The sum is finite unless an element is not; a sum that overflows costs one exact look.
-    if (std::isfinite(values.at(v).sum().item<double>()) || at::isfinite(values.at(v)).all().item<bool>()) continue;
-    first_non_finite_ = std::max(0, step(chain.first).layer);
+    auto finite = at::isfinite(values.at(v).sum());
+    if (finite.is_cpu() && !finite.item<bool>()) finite = at::isfinite(values.at(v)).all();
+    finite_.emplace_back(std::max(0, step(chain.first).layer), std::move(finite));
   }
 }
 
@@ -244,7 +249,7 @@ void Executor::Run::forward(const Instruction& i) {
   if (step(chain.last).segment == architecture::SegmentKind::head &&
       step(chain.last).type == architecture::Step::Type::segment) {
     const auto sums = run_head(i, values);
-    sums_.cross_entropy += sums.cross_entropy;
+    sums_.cross_entropy.add_(sums.cross_entropy);
     return;
   }
   run_chain(chain, values);
@@ -300,9 +305,9 @@ void Executor::Run::forward_backward(const Instruction& i) {
   Graph graph;
   auto values = inputs_of(i, graph);
   const auto sums = run_head(i, values);
-  sums_.cross_entropy += sums.cross_entropy;
-  sums_.balance += sums.balance;
-  sums_.z += sums.z;
+  sums_.cross_entropy.add_(sums.cross_entropy);
+  sums_.balance.add_(sums.balance);
+  sums_.z.add_(sums.z);
   const auto& loss = values.at({ValueKind::loss, -1});
   if (loss.requires_grad()) torch::autograd::backward({loss}, {});
   add_input_gradients(i, graph);
@@ -315,13 +320,13 @@ at::Tensor Executor::Run::sent_back(const Resource& name, std::int64_t rows, con
   if (gradient.defined()) return gradient.contiguous();
   auto shape = of.row_shape;
   shape.insert(shape.begin(), rows);
-  return at::zeros(shape, of.type);
+  return at::zeros(shape, at::TensorOptions(of.type).device(device::tensor_device(executor_.options_.numbers.place)));
 }
 
 void Executor::Run::start_exchange(const Instruction& i) {
   const auto& group = program_.exchange_groups[static_cast<std::size_t>(i.target)];
   if (group.empty()) return;
-  const auto& communicator = executor_.mesh_.communicator(group);
+  const auto& members = *executor_.mesh_.communicator(group);
   const bool is_forward = i.direction == program::Direction::forward;
   const auto& s = step(i.target);
   const auto named = [&](ResourceKind kind, ValueId id) {
@@ -331,7 +336,7 @@ void Executor::Run::start_exchange(const Instruction& i) {
   for (const auto& [from, to] : s.moves) {
     if (!is_forward && !architecture::is_differentiable(from.kind)) continue;
     auto rows = exchange_rows(s, from.kind, executor_.architecture_.config(), executor_.model_.owners(),
-                              executor_.options_.numbers, communicator->rank(), communicator->size(), value_of);
+                              executor_.options_.numbers, members.rank(), members.size(), value_of);
     if (!is_forward) std::swap(rows.send, rows.receive);
     const auto sum = [](const std::vector<std::int64_t>& counts) {
       return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -343,12 +348,13 @@ void Executor::Run::start_exchange(const Instruction& i) {
     auto shape = rows.row_shape;
     const auto row_elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     shape.insert(shape.begin(), sum(rows.receive));
-    auto received = at::empty(shape, rows.type);
+    auto received = at::empty(shape, sent.options().requires_grad(false));
     under_way_[i.ticket].push_back(
-        {group, communicator->all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(),
-                                              rows.receive, row_elements, fsdp::element_type(rows.type),
-                                              std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
-    if (from.kind == ValueKind::expert_count) received = received.view({communicator->size(), rows.receive.front()});
+        {group, group_for(group, sent)
+                    .all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive,
+                                     row_elements, fsdp::element_type(rows.type),
+                                     std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
+    if (from.kind == ValueKind::expert_count) received = received.view({members.size(), rows.receive.front()});
     received_[i.ticket].emplace_back(is_forward ? named(ResourceKind::value, to) : named(ResourceKind::gradient, from),
                                      std::move(received));
   }

@@ -57,7 +57,11 @@ class Executor::Run {
   void add_input_gradients(const Instruction& i, const Graph& graph);
   void note_outputs(const program::Chain& chain, const model::Values& values);
 
-  // Starts a sum in place over the world; the wait of `i` ends it.
+  // The communicator for memory where `tensor` is.
+  [[nodiscard]] comm::Communicator& group_for(const std::string& group, const at::Tensor& tensor) const;
+  [[nodiscard]] std::int32_t first_non_finite() const;
+
+  // Starts a sum in place over the world, of memory of the host; the wait of `i` ends it.
   void start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
                  comm::ReduceOperation operation);
   void start_open(const Instruction& i);
@@ -80,6 +84,7 @@ class Executor::Run {
   [[nodiscard]] const architecture::Step& step(std::int32_t index) const {
     return executor_.architecture_.steps()[static_cast<std::size_t>(index)];
   }
+  // For memory of the host.
   [[nodiscard]] const std::shared_ptr<comm::Communicator>& world() const;
 
   Executor& executor_;
@@ -94,9 +99,9 @@ class Executor::Run {
   std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
   double communication_s_ = 0;
   model::HeadSums sums_;
-  std::vector<std::vector<std::int64_t>> load_;  // [MoE layer][expert] on this rank
+  std::vector<at::Tensor> load_;  // per MoE layer [experts] int64: slots on this rank so far
   std::vector<std::int32_t> moe_layers_;
-  std::int32_t first_non_finite_ = -1;  // layer
+  std::vector<std::pair<std::int32_t, at::Tensor>> finite_;  // by layer, in the order of the forward: [] bool
 };
 
 }  // namespace tessera::executor

@@ -87,7 +87,9 @@ void Executor::Run::start_counts(const Instruction& i) {
   std::vector<at::Tensor> counts;
   for (const auto& r : i.reads) counts.push_back(tape_.value(r));
   const auto& sum = counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
-  start_sum(i, sum.data_ptr(), size_of(sum.numel()), ElementType::int64, ReduceOperation::add);
+  under_way_[i.ticket].push_back(
+      {"world", group_for("world", sum)
+                    .all_reduce(sum.data_ptr(), sum.numel(), ElementType::int64, ReduceOperation::add, nullptr)});
 }
 
 void Executor::Run::finish_counts(const Instruction& i) {
@@ -99,10 +101,9 @@ void Executor::Run::start_close(const Instruction& i) {
   const auto ranks = size_of(world()->size());
   const auto rank = size_of(world()->rank());
   close_.assign(close_ranks + 2 * ranks, 0.0);
-  close_[close_cross_entropy] = sums_.cross_entropy;
-  close_[close_balance] = sums_.balance;
-  close_[close_z] = sums_.z;
-  close_[close_ranks + rank] = first_non_finite_ + 1;
+  const auto measured = at::stack({sums_.cross_entropy, sums_.balance, sums_.z}).cpu();
+  std::copy_n(measured.const_data_ptr<double>(), 3, close_.begin() + close_cross_entropy);
+  close_[close_ranks + rank] = first_non_finite() + 1;
   if (trains()) {
     auto parts = norm_parts();
     if (std::any_of(parts.begin(), parts.end(), [](double part) { return !std::isfinite(part); }))
@@ -111,10 +112,25 @@ void Executor::Run::start_close(const Instruction& i) {
       maxima_ = std::move(parts);
     else
       close_.insert(close_.end(), parts.begin(), parts.end());
-    for (const auto& layer : load_) close_.insert(close_.end(), layer.begin(), layer.end());
+    if (!load_.empty()) {
+      const auto load = at::stack(load_).cpu();
+      close_.insert(close_.end(), load.const_data_ptr<std::int64_t>(),
+                    load.const_data_ptr<std::int64_t>() + load.numel());
+    }
   }
   start_sum(i, close_.data(), close_.size(), ElementType::float64, ReduceOperation::add);
   if (!maxima_.empty()) start_sum(i, maxima_.data(), maxima_.size(), ElementType::float64, ReduceOperation::max);
+}
+
+// The layer, or -1.
+std::int32_t Executor::Run::first_non_finite() const {
+  if (finite_.empty()) return -1;
+  std::vector<at::Tensor> flags;
+  for (const auto& [layer, finite] : finite_) flags.push_back(finite);
+  const auto known = at::stack(flags).cpu();
+  for (std::size_t k = 0; k < flags.size(); ++k)
+    if (!known.const_data_ptr<bool>()[k]) return finite_[k].first;
+  return -1;
 }
 
 // Of the shards that this rank counts, by group.
@@ -166,9 +182,10 @@ void Executor::Run::finish_close() {
     const auto norms = optim::finish_norms(maxima_, o.norm_type);
     result_.grad_norm = norms.total;
     for (std::size_t g = 0; g < groups; ++g) result_.group_norms[executor_.norm_groups_[g]] = norms.groups[g];
-    for (auto& row : load_)
-      for (auto& slots : row) slots = std::llround(close_[place++]);
-    result_.expert_load = load_;
+    result_.expert_load.resize(load_.size());
+    for (std::size_t layer = 0; layer < load_.size(); ++layer)
+      for (std::int64_t e = 0; e < load_[layer].numel(); ++e)
+        result_.expert_load[layer].push_back(std::llround(close_[place++]));
   }
   if (std::isfinite(total) && std::isfinite(result_.grad_norm)) return;
   result_.outcome = Outcome::non_finite;

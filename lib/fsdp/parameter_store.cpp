@@ -4,11 +4,12 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "device/memory.h"
+#include "device/tensor_device.h"
 #include "fsdp/element_type.h"
 
 namespace tessera::fsdp {
@@ -59,9 +60,10 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
       mesh_(mesh),
       rank_(rank),
       options_(std::move(options)),
-      weight_pool_("gathered weights", options_.weight_slots, options_.poison),
-      gradient_pool_("gradient buffers", options_.gradient_slots, options_.poison) {
-  const auto master = at::TensorOptions().dtype(options_.numbers.master);
+      weight_pool_("gathered weights", options_.weight_slots, options_.poison, options_.numbers.place),
+      gradient_pool_("gradient buffers", options_.gradient_slots, options_.poison, options_.numbers.place) {
+  const auto master =
+      at::TensorOptions().dtype(options_.numbers.master).device(device::tensor_device(options_.numbers.place));
   for (const auto& placement : placements) {
     auto box = plan::shard_box(placement, layout, rank);
     const auto shape = box.shape();
@@ -73,8 +75,8 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
         .unit = unit,
         .storage = plan::unit_storage(unit, placements, layout, rank, element_sizes(options_.numbers), options_.slots)};
     for (const auto& use : state.storage.uses)
-      state.weights.push_back(
-          std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute, options_.numbers.master));
+      state.weights.push_back(std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute,
+                                                               options_.numbers.master, options_.numbers.place));
     for (const auto& use : unit.uses)
       state.parameters.push_back(static_cast<std::size_t>(&parameter(use.fqn) - parameters_.data()));
     units_.push_back(std::move(state));
@@ -159,7 +161,7 @@ void ParameterStore::take_gradient(std::size_t unit) {
   state.has_gradient = true;
   state.gradient_slot = gradient_pool_.take(state.storage.gradient_bytes);
   if (state.gradient_slot == nullptr) return;
-  std::memset(state.gradient_slot, 0, static_cast<std::size_t>(state.storage.gradient_bytes));
+  device::fill(options_.numbers.place, state.gradient_slot, 0, state.storage.gradient_bytes);
   bind_gradients(state, state.gradient_slot);
 }
 
@@ -173,8 +175,13 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
     if (use.gradient_is_bound) continue;
     auto& p = parameters_[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
-    auto contributions = pieces(p, kind, use.box, state.weights[k]->gradient());
     const auto group = plan::gather_group(p.placement, kind);
+    if (options_.numbers.place != device::Place::cpu && mesh_.communicator(group)->size() == 1) {
+      // Nobody to communicate with, and no communicator that could add on a GPU.
+      p.gradient.add_(part_of(state.weights[k]->gradient(), use.box, p.box));
+      continue;
+    }
+    auto contributions = pieces(p, kind, use.box, state.weights[k]->gradient());
     // The shard in the same runs, one behind the other.
     const auto& own = contributions[group.empty() ? 0 : static_cast<std::size_t>(layout_.position(rank_, group))];
     const comm::Strided sum{p.gradient.data_ptr(), own.rows, own.row_elements, own.row_elements};

@@ -14,40 +14,64 @@ namespace {
 std::shared_ptr<comm::Communicator> make(const std::vector<layout::Group>& groups, const layout::Group& own,
                                          const std::shared_ptr<comm::Communicator>& world) {
   if (groups.size() == 1 && std::is_sorted(own.begin(), own.end())) return world;
-  const bool are_single = std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() == 1; });
-  return are_single ? comm::solo_communicator() : world->make_group(own);
+  return world->make_group(own);
 }
 
-}  // namespace
-
-Mesh::Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world) {
-  base::expect(layout.world() == world->size(), "a layout of {} ranks in a world of {}", layout.world(), world->size());
-  add("", comm::solo_communicator());
-  // Names that divide the ranks alike share a communicator. Every rank makes the same ones in the same order.
+// By name; names that divide the ranks alike share a communicator. Every rank makes the same ones in the same order.
+// `alone`: the group of this rank.
+std::map<std::string, std::shared_ptr<comm::Communicator>> make_all(const layout::Layout& layout,
+                                                                    const std::shared_ptr<comm::Communicator>& world,
+                                                                    const std::shared_ptr<comm::Communicator>& alone) {
+  std::map<std::string, std::shared_ptr<comm::Communicator>> by_name{{"", alone}};
   std::map<std::vector<layout::Group>, std::shared_ptr<comm::Communicator>> made;
   for (const auto& name : layout.group_names()) {
     const auto groups = layout.groups(name);
     auto& communicator = made[groups];
-    if (communicator == nullptr) communicator = make(groups, layout.group(world->rank(), name), world);
-    add(name, communicator);
+    if (communicator == nullptr) {
+      const bool are_single = std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() == 1; });
+      communicator = are_single ? alone : make(groups, layout.group(world->rank(), name), world);
+    }
+    by_name.emplace(name, communicator);
   }
-}
-
-const std::shared_ptr<comm::Communicator>& Mesh::communicator(const std::string& name) const {
-  const auto found = communicators_.find(name);
-  base::expect(found != communicators_.end(), "no group {}", name);
-  return found->second.communicator;
-}
-
-std::map<std::string, comm::Traffic> Mesh::traffic() const {
-  std::map<std::string, comm::Traffic> by_name;
-  for (const auto& [name, metered] : communicators_) by_name.emplace(name, metered.meter->traffic());
   return by_name;
 }
 
-void Mesh::add(const std::string& name, std::shared_ptr<comm::Communicator> communicator) {
-  auto metered = std::make_shared<comm::Metered>(std::move(communicator), name);
-  communicators_.emplace(name, Metered{.communicator = metered, .meter = metered});
+}  // namespace
+
+Mesh::Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world,
+           const std::shared_ptr<comm::Communicator>& gpu_world) {
+  base::expect(layout.world() == world->size(), "a layout of {} ranks in a world of {}", layout.world(), world->size());
+  const auto measure = [](const auto& made) {
+    ByName metered;
+    for (const auto& [name, communicator] : made) {
+      const auto meter = std::make_shared<comm::Metered>(communicator, name);
+      metered.emplace(name, Metered{.communicator = meter, .meter = meter});
+    }
+    return metered;
+  };
+  on_host_ = measure(make_all(layout, world, comm::solo_communicator()));
+  if (gpu_world == nullptr) return;
+  base::expect(gpu_world->size() == world->size() && gpu_world->rank() == world->rank(), "another world on the GPUs");
+  on_gpu_ = measure(make_all(layout, gpu_world, gpu_world->make_group(std::vector<std::int64_t>{world->rank()})));
+}
+
+const std::shared_ptr<comm::Communicator>& Mesh::find(const ByName& communicators, const std::string& name) {
+  const auto found = communicators.find(name);
+  base::expect(found != communicators.end(), "no group {}", name);
+  return found->second.communicator;
+}
+
+const std::shared_ptr<comm::Communicator>& Mesh::communicator(const std::string& name) const {
+  return find(on_gpu_.empty() ? on_host_ : on_gpu_, name);
+}
+
+const std::shared_ptr<comm::Communicator>& Mesh::host(const std::string& name) const { return find(on_host_, name); }
+
+std::map<std::string, comm::Traffic> Mesh::traffic() const {
+  std::map<std::string, comm::Traffic> by_name;
+  for (const auto* communicators : {&on_host_, &on_gpu_})
+    for (const auto& [name, metered] : *communicators) by_name[name] += metered.meter->traffic();
+  return by_name;
 }
 
 }  // namespace tessera::mesh

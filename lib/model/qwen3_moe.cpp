@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/tensor_device.h"
 #include "model/qwen3_moe_state.h"
 #include "moe/experts.h"
 #include "moe/merge.h"
@@ -21,6 +22,7 @@
 #include "ops/rotary.h"
 #include "ops/rows.h"
 #include "ops/swiglu.h"
+#include "ops/upload.h"
 
 namespace tessera::model {
 namespace {
@@ -30,7 +32,8 @@ using architecture::SegmentKind;
 using K = architecture::ValueKind;
 
 // Ids ascend, and so do their owners: counts alone say which ids go where.
-void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_id) {
+// What is counted stays on the host, where ids are.
+void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_id, at::Device device) {
   if (s.has(K::unique_ids)) return;
   auto [unique, inverse, counts] = at::_unique2(s.model(K::ids), /*sorted=*/true, /*return_inverse=*/true);
   const std::int64_t* const begin = unique.const_data_ptr<std::int64_t>();
@@ -43,13 +46,13 @@ void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_i
     first = next;
   }
   s.set({K::unique_ids}, std::move(unique));
-  s.set({K::unique_inverse}, std::move(inverse));
+  s.set({K::unique_inverse}, ops::upload(inverse, device));
   s.set({K::unique_count}, std::move(count));
 }
 
-void lookup(const SegmentView& s, std::int64_t own_first_id) {
+void lookup(const SegmentView& s, std::int64_t own_first_id, at::Device device) {
   const at::Tensor& ids = s.model(K::wanted_ids);
-  const at::Tensor rows = own_first_id == 0 ? ids : at::sub(ids, own_first_id);
+  const at::Tensor rows = ops::upload(own_first_id == 0 ? ids : at::sub(ids, own_first_id), device);
   s.set({K::found_rows}, ops::lookup(rows, s.weight(Role::embedding)));
 }
 
@@ -106,16 +109,22 @@ void route(const SegmentView& s, const architecture::ModelConfig& c, const at::T
   s.set(K::router_z, std::move(statistics.z));
 }
 
+// Top-k routes every token: a single owner gets all of them.
+moe::Rows rows_of(const std::vector<std::int64_t>& first_expert) {
+  return first_expert.size() == 1 ? moe::Rows::all_tokens : moe::Rows::any;
+}
+
 void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
   const at::Tensor& normed = s[K::normed];
   if (!s.has(K::row_token)) {
     const moe::Slots slots{s[K::slot_token], at::Tensor(), s[K::expert_count]};
-    moe::SendPlan plan = moe::plan_send(slots, normed.size(0), first_expert);
+    moe::SendPlan plan = moe::plan_send(slots, normed.size(0), first_expert, moe::Routed::every_token);
+    s.set(K::expert_count, std::move(plan.expert_count));
     s.set(K::row_token, std::move(plan.row_token));
     s.set(K::row_count, std::move(plan.row_count));
     s.set(K::send_slot, std::move(plan.send_slot));
   }
-  s.set(K::send_rows, moe::send_rows(normed, s[K::row_token]));
+  s.set(K::send_rows, moe::send_rows(normed, s[K::row_token], rows_of(first_expert)));
   const at::Tensor& slot_weight = s[K::slot_weight];
   s.set(K::send_weight, slot_weight.view_as(slot_weight));  // a tensor of its own: the input stays a leaf
 }
@@ -130,8 +139,8 @@ void experts(const SegmentView& s, ops::GroupedPath path) {
   s.set(K::expert_rows, moe::run_experts(s[K::rows], s[K::weight], order, weights, path));
 }
 
-void merge(const SegmentView& s) {
-  s.set_next(K::hidden, moe::merge(s[K::residual], s[K::combined_rows], s[K::row_token]));
+void merge(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
+  s.set_next(K::hidden, moe::merge(s[K::residual], s[K::combined_rows], s[K::row_token], rows_of(first_expert)));
 }
 
 void dense(const SegmentView& s, const architecture::ModelConfig& c) {
@@ -142,10 +151,11 @@ void dense(const SegmentView& s, const architecture::ModelConfig& c) {
   s.set_next(K::hidden, at::add(residual, ops::linear(inner, s.weight(Role::dense_down))));
 }
 
-ops::GroupedPath path_of(const architecture::ModelConfig& c, at::ScalarType compute) {
+ops::GroupedPath path_of(const architecture::ModelConfig& c, const device::Numbers& numbers) {
   using ops::GroupedPath;
   const auto choose = [&](std::int64_t inner, std::int64_t outer) {
-    return ops::choose_grouped_path(compute, at::kCPU, {c.num_experts, inner, outer});
+    return ops::choose_grouped_path(numbers.compute, device::tensor_device(numbers.place).type(),
+                                    {c.num_experts, inner, outer});
   };
   const GroupedPath up = choose(c.hidden_size, c.moe_intermediate_size);
   return choose(c.moe_intermediate_size, c.hidden_size) == up ? up : GroupedPath::per_group;
@@ -160,11 +170,13 @@ Qwen3Moe::State::State(const architecture::Architecture& architecture, device::N
       numbers(numbers_of_run),
       router_z_loss_coef(z_coef),
       owners(std::move(owners_of_run)),
-      expert_path(path_of(config, numbers.compute)) {}
+      device(device::tensor_device(numbers.place)),
+      expert_path(path_of(config, numbers)) {}
 
 const ops::RotaryTables& Qwen3Moe::State::rotary(const at::Tensor& positions) {
   if (!positions.is_same(rotary_positions)) {
-    rotary_tables = ops::rotary_tables(positions, config.rope_theta, config.head_dim, numbers.wide);
+    rotary_tables =
+        ops::rotary_tables(ops::upload(positions, device), config.rope_theta, config.head_dim, numbers.wide);
     rotary_positions = positions;
   }
   return rotary_tables;
@@ -189,8 +201,8 @@ void Qwen3Moe::run(const architecture::Step& step, Values& values, const Weights
   const architecture::ModelConfig& config = state_->config;
   const SegmentView s(step, values, weights);
   switch (step.segment) {
-    case SegmentKind::distinct_ids: return distinct_ids(s, state_->owners.first_id);
-    case SegmentKind::lookup: return lookup(s, state_->owners.own_first_id);
+    case SegmentKind::distinct_ids: return distinct_ids(s, state_->owners.first_id, state_->device);
+    case SegmentKind::lookup: return lookup(s, state_->owners.own_first_id, state_->device);
     case SegmentKind::expand: return expand(s);
     case SegmentKind::project: return project(s, config, state_->rotary(s.model(K::positions)));
     case SegmentKind::attend: return attend(s);
@@ -198,7 +210,7 @@ void Qwen3Moe::run(const architecture::Step& step, Values& values, const Weights
     case SegmentKind::route: return route(s, config, state_->set_starts(s.model(K::sequence_starts)));
     case SegmentKind::pack: return pack(s, state_->owners.first_expert_of(step.layer));
     case SegmentKind::experts: return experts(s, state_->expert_path);
-    case SegmentKind::merge: return merge(s);
+    case SegmentKind::merge: return merge(s, state_->owners.first_expert_of(step.layer));
     case SegmentKind::dense: return dense(s, config);
     case SegmentKind::head: break;
   }

@@ -30,12 +30,12 @@ struct StepFacts {
   double z_scale = 0;        // 1 / (routed tokens of the global batch x MoE layers)
 };
 
-// What the head measured on this rank's micro-batch, in float64. Sums over ranks and micro-steps give the step's
-// values.
+// What the head measured on this rank's micro-batch: [] float64, where the run computes (on a GPU it need not be known
+// yet). Sums over ranks and micro-steps give the step's values.
 struct HeadSums {
-  double cross_entropy = 0;  // sum over valid tokens, not yet divided
-  double balance = 0;        // share of the balance loss, without its coefficient
-  double z = 0;              // share of the router z-loss, without its coefficient
+  at::Tensor cross_entropy;  // sum over valid tokens, not yet divided
+  at::Tensor balance;        // share of the balance loss, without its coefficient
+  at::Tensor z;              // share of the router z-loss, without its coefficient
 };
 
 // Who has which experts and rows of the embedding. By default one owner has all.

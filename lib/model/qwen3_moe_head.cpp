@@ -3,6 +3,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "model/qwen3_moe_state.h"
 #include "moe/balance.h"
@@ -40,9 +41,9 @@ at::Tensor balance_loss(config::BalanceLoss kind, const architecture::Step& head
 }
 
 // Adds coefficient * scale * share to `loss`; returns scale * share.
-double add_share(at::Tensor& loss, const at::Tensor& share, double scale, double coefficient) {
+at::Tensor add_share(at::Tensor& loss, const at::Tensor& share, double scale, double coefficient) {
   if (coefficient != 0) loss = at::add(loss, at::mul(share, coefficient * scale).to(loss.scalar_type()));
-  return scale * share.item<double>();
+  return share.detach().to(at::kDouble).mul(scale);
 }
 
 at::Tensor final_hidden(const architecture::Step& head, const SegmentView& s, double epsilon) {
@@ -65,8 +66,8 @@ HeadSums Qwen3Moe::run_head(const architecture::Step& step, Values& values, cons
   ops::CrossEntropy entropy =
       ops::chunked_cross_entropy(hidden, s.model(K::labels), s.weight(Role::head), facts.loss_scale);
 
-  HeadSums sums;
-  sums.cross_entropy = entropy.sum;
+  const at::Tensor none = at::zeros_like(entropy.sum);
+  HeadSums sums{.cross_entropy = entropy.sum, .balance = none, .z = none};
   at::Tensor loss = std::move(entropy.loss);
   if (config.moe_layers() > 0 && facts.balance_scale != 0) {
     const at::Tensor share = balance_loss(state_->balance, step, s, facts.routed_tokens);

@@ -18,6 +18,7 @@ struct Qwen3Moe::State {
   device::Numbers numbers;
   double router_z_loss_coef;
   Owners owners;
+  at::Device device;
   ops::GroupedPath expert_path;
 
   // The tables of `positions`, made once per micro-batch: all layers pass the same tensor.

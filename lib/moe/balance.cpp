@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/upload.h"
 
 namespace tessera::moe {
 namespace {
@@ -46,7 +47,9 @@ at::Tensor sequence_balance(const std::vector<at::Tensor>& probability, const at
   base::expect(sequence_starts.numel() == p.size(1) + 1, "sequence_balance: {} starts for {} sequences",
                sequence_starts.numel(), p.size(1));
   // f_e p_e = (slots / N) (probability / N) with N = tokens * layers of the sequence; without tokens both sums are 0.
-  const auto tokens = sequence_starts.diff().clamp_min(1).to(p.scalar_type()).mul_(static_cast<double>(p.size(0)));
+  const auto tokens = ops::upload(sequence_starts.diff().clamp_min(1), p.device())
+                          .to(p.scalar_type())
+                          .mul_(static_cast<double>(p.size(0)));
   const auto f = count.sum(0).to(p.scalar_type()).div_(tokens.unsqueeze(1));
   return p.sum(0).mul(f).div(tokens.unsqueeze(1)).sum().mul(static_cast<double>(p.size(2)));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "moe/gpu/dispatch.h"
 
 namespace tessera::moe {
 namespace {
@@ -37,6 +38,7 @@ std::vector<Source> read_sources(const at::Tensor& slot, const at::Tensor& row_c
 
 ExpertOrder order_by_expert(const at::Tensor& slot, const at::Tensor& source_row_count,
                             const at::Tensor& source_expert_count) {
+  if (!slot.is_cpu()) return gpu::order_by_expert(slot, source_row_count, source_expert_count);
   base::expect(source_expert_count.dim() == 2 && source_expert_count.size(0) == source_row_count.numel() &&
                    source_expert_count.is_cpu() && source_row_count.is_cpu() && source_expert_count.is_contiguous(),
                "order_by_expert: source_row_count [sources] and source_expert_count [sources, experts] do not fit");

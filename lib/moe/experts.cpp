@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "moe/experts_pass.h"
 #include "ops/grouped_rows.h"
+#include "ops/product.h"
 #include "ops/rows.h"
 #include "ops/swiglu_kernels.h"
 #include "ops/weight_access.h"
@@ -26,44 +28,20 @@ using torch::autograd::variable_list;
 // Slots that one expert takes at once: its rows and activations stay in cache.
 constexpr std::int64_t slots_at_once = 512;
 
-// A run of slots: of one expert, or (expert -1) of all of them at once.
+// A run of slots of one expert.
 struct Span {
   std::int64_t expert, first, count;
   [[nodiscard]] at::Tensor of(const at::Tensor& per_slot) const { return per_slot.narrow(0, first, count); }
 };
 
-std::vector<Span> spans_of(const at::Tensor& counts, ops::GroupedPath path, std::int64_t slots) {
+std::vector<Span> spans_of(const at::Tensor& counts) {
   std::vector<Span> spans;
-  if (path == ops::GroupedPath::grouped_mm) {
-    if (slots > 0) spans.push_back({-1, 0, slots});
-    return spans;
-  }
   ops::for_groups(counts, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
     for (std::int64_t done = 0; done < count; done += slots_at_once)
       spans.push_back({expert, first + done, std::min(slots_at_once, count - done)});
   });
   return spans;
 }
-
-// The products of a span, by either path.
-struct Products {
-  const Span& span;
-  const at::Tensor& counts;
-
-  void multiply(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& weight) const {
-    if (span.expert < 0) return ops::grouped_product_into(result, rows, counts, weight, ops::GroupedPath::grouped_mm);
-    ops::product_into(result, rows, weight.select(0, span.expert));
-  }
-  void multiply_back(const at::Tensor& result, const at::Tensor& d, const at::Tensor& weight, ops::Into into) const {
-    if (span.expert < 0)
-      return ops::grouped_multiply_back_out(result, d, counts, weight, into, ops::GroupedPath::grouped_mm);
-    ops::multiply_back_out(result, d, weight.select(0, span.expert), into);
-  }
-  void add_outer(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows) const {
-    if (span.expert < 0) return ops::add_grouped_outer_products(gradient, d, rows, counts);
-    ops::add_outer_product(gradient.select(0, span.expert), d, rows);
-  }
-};
 
 // activation = silu(gate) * up * weight of the slot
 void activate(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& activation) {
@@ -108,25 +86,19 @@ at::Tensor in_slot_order(const at::Tensor& received, const at::Tensor& slot) {
   return slot.defined() ? at::index_select(received, 0, slot) : received.contiguous();
 }
 
-enum class Keep : std::uint8_t { nothing, for_backward };
-
-struct ForwardResult {
-  at::Tensor rows;      // [rows, hidden]
-  at::Tensor gate, up;  // [slots, I], with Keep::for_backward
-};
-
 std::int64_t longest(const std::vector<Span>& spans) {
   std::int64_t result = 0;
   for (const auto& span : spans) result = std::max(result, span.count);
   return result;
 }
 
-ForwardResult forward_pass(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
-                           const ExpertWeights& weights, ops::GroupedPath path, Keep keep) {
+// Expert by expert: the way of the CPU.
+ForwardResult forward_by_expert(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
+                                const ExpertWeights& weights, Keep keep) {
   const auto &gate = ops::bound_value(*weights.gate), &up = ops::bound_value(*weights.up),
              &down = ops::bound_value(*weights.down);
   const auto hidden = rows.size(1), inner = gate.size(1), slots = order.row.numel();
-  const auto spans = spans_of(order.count, path, slots);
+  const auto spans = spans_of(order.count);
   const auto kept_slots = keep == Keep::for_backward ? slots : longest(spans);
   const auto wide = rows.options().dtype(ops::wide_type(rows.scalar_type())).requires_grad(false);
   const auto narrow = wide.dtype(rows.scalar_type());
@@ -135,34 +107,30 @@ ForwardResult forward_pass(const at::Tensor& rows, const at::Tensor& weight, con
   const auto in = at::empty({longest(spans), hidden}, narrow), out = at::empty({longest(spans), hidden}, wide),
              activation = at::empty({longest(spans), inner}, narrow);
   for (const auto& span : spans) {
-    const Products products{span, order.count};
     const auto kept_first = keep == Keep::for_backward ? span.first : 0;
     const auto g = result.gate.narrow(0, kept_first, span.count), u = result.up.narrow(0, kept_first, span.count);
     auto x = in.narrow(0, 0, span.count);
     const auto a = activation.narrow(0, 0, span.count), y = out.narrow(0, 0, span.count);
     at::index_select_out(x, rows, 0, span.of(order.row));
-    products.multiply(g, x, gate);
-    products.multiply(u, x, up);
+    ops::product_into(g, x, gate.select(0, span.expert));
+    ops::product_into(u, x, up.select(0, span.expert));
     activate(g, u, span.of(weight), a);
-    products.multiply(y, a, down);
+    ops::product_into(y, a, down.select(0, span.expert));
     ops::add_rows(result.rows, span.of(order.row), y);
   }
   result.rows = result.rows.to(rows.scalar_type());
   return result;
 }
 
-struct BackwardInputs {
-  at::Tensor rows, weight, row, count, gate, up, d_result;  // weight in slot order
-};
-
-struct BackwardResult {
-  at::Tensor d_rows;    // wide
-  at::Tensor d_weight;  // in slot order
-};
-
-BackwardResult backward_pass(const BackwardInputs& in, const ExpertWeights& weights, ops::GroupedPath path) {
+BackwardResult backward_by_expert(const BackwardInputs& in, const ExpertWeights& weights) {
+  const auto value = [](const device::Weight& w, const Span& span) {
+    return ops::bound_value(w).select(0, span.expert);
+  };
+  const auto gradient = [](const device::Weight& w, const Span& span) {
+    return ops::bound_gradient(w).select(0, span.expert);
+  };
   const auto hidden = in.rows.size(1), inner = in.gate.size(1), slots = in.row.numel();
-  const auto spans = spans_of(in.count, path, slots);
+  const auto spans = spans_of(in.count);
   const auto most = longest(spans);
   const auto wide = in.rows.options().dtype(ops::wide_type(in.rows.scalar_type())).requires_grad(false);
   BackwardResult result{at::zeros(in.rows.sizes(), wide), at::empty({slots}, wide)};
@@ -171,23 +139,26 @@ BackwardResult backward_pass(const BackwardInputs& in, const ExpertWeights& weig
              d_x_memory = at::empty({most, hidden}, wide);
   const auto inner_memory = at::empty({4, most, inner}, wide);
   for (const auto& span : spans) {
-    const Products products{span, in.count};
     const auto slice = [&](std::int64_t i) { return inner_memory.select(0, i).narrow(0, 0, span.count); };
     auto x = x_memory.narrow(0, 0, span.count), d_y = d_y_memory.narrow(0, 0, span.count);
     const auto d_x = d_x_memory.narrow(0, 0, span.count), d_a = slice(0);
     const ActivationGradient d{slice(1), slice(2), slice(3), span.of(result.d_weight)};
     at::index_select_out(x, in.rows, 0, span.of(in.row));
     at::index_select_out(d_y, in.d_result, 0, span.of(in.row));
-    products.multiply_back(d_a, d_y, ops::bound_value(*weights.down), ops::Into::overwrite);
+    ops::multiply_back_out(d_a, d_y, value(*weights.down, span), ops::Into::overwrite);
     activate_back(span.of(in.gate), span.of(in.up), span.of(in.weight), d_a, d);
-    products.add_outer(ops::bound_gradient(*weights.down), d_y, d.activation);
-    products.add_outer(ops::bound_gradient(*weights.gate), d.d_gate, x);
-    products.add_outer(ops::bound_gradient(*weights.up), d.d_up, x);
-    products.multiply_back(d_x, d.d_gate, ops::bound_value(*weights.gate), ops::Into::overwrite);
-    products.multiply_back(d_x, d.d_up, ops::bound_value(*weights.up), ops::Into::add);
+    ops::add_outer_product(gradient(*weights.down, span), d_y, d.activation);
+    ops::add_outer_product(gradient(*weights.gate, span), d.d_gate, x);
+    ops::add_outer_product(gradient(*weights.up, span), d.d_up, x);
+    ops::multiply_back_out(d_x, d.d_gate, value(*weights.gate, span), ops::Into::overwrite);
+    ops::multiply_back_out(d_x, d.d_up, value(*weights.up, span), ops::Into::add);
     ops::add_rows(result.d_rows, span.of(in.row), d_x);
   }
   return result;
+}
+
+bool goes_by_expert(const at::Tensor& rows, ops::GroupedPath path) {
+  return rows.is_cpu() && path == ops::GroupedPath::per_group;
 }
 
 struct RunExperts : Function<RunExperts> {
@@ -195,7 +166,9 @@ struct RunExperts : Function<RunExperts> {
                             [[maybe_unused]] const at::Tensor& anchor, const ExpertOrder& order,
                             const ExpertWeights& weights, ops::GroupedPath path, Keep keep) {
     const auto ordered = in_slot_order(weight.detach(), order.slot);
-    const auto result = forward_pass(rows.detach(), ordered, order, weights, path, keep);
+    const auto result = goes_by_expert(rows, path)
+                            ? forward_by_expert(rows.detach(), ordered, order, weights, keep)
+                            : forward_at_once(rows.detach(), ordered, order, weights, path, keep);
     if (keep == Keep::nothing) return result.rows;
     context->save_for_backward({rows, weight, order.row, order.slot, order.count, result.gate, result.up});
     context->saved_data["gate"] = ops::as_saved(weights.gate);
@@ -210,10 +183,17 @@ struct RunExperts : Function<RunExperts> {
     const auto &rows = saved[0], &slot = saved[3];
     auto& data = context->saved_data;
     const auto weight = [&](const char* name) { return const_cast<device::Weight*>(ops::saved_weight(data[name])); };
-    const auto result = backward_pass({rows.detach(), in_slot_order(saved[1].detach(), slot), saved[2], saved[4],
-                                       saved[5], saved[6], gradients[0].contiguous()},
-                                      {weight("gate"), weight("up"), weight("down")},
-                                      static_cast<ops::GroupedPath>(data["path"].toInt()));
+    const auto path = static_cast<ops::GroupedPath>(data["path"].toInt());
+    const BackwardInputs in{rows.detach(),
+                            in_slot_order(saved[1].detach(), slot),
+                            saved[2],
+                            saved[4],
+                            saved[5],
+                            saved[6],
+                            gradients[0].contiguous()};
+    const ExpertWeights weights{weight("gate"), weight("up"), weight("down")};
+    const auto result =
+        goes_by_expert(rows, path) ? backward_by_expert(in, weights) : backward_at_once(in, weights, path);
     auto d_weight = result.d_weight;
     if (slot.defined()) d_weight = at::empty_like(d_weight).index_copy_(0, slot, result.d_weight);
     return {result.d_rows.to(rows.scalar_type()), d_weight, {}, {}, {}, {}, {}};

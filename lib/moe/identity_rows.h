@@ -5,9 +5,9 @@
 
 namespace tessera::moe {
 
-// index [m] int64 is 0, 1, ..., n - 1.
+// index [m] int64 is 0, 1, ..., n - 1. Not seen, and so false, where the index is on a GPU: the host would wait.
 [[nodiscard]] inline bool is_identity(const at::Tensor& index, std::int64_t n) {
-  if (index.numel() != n) return false;
+  if (!index.is_cpu() || index.numel() != n) return false;
   const auto* data = index.const_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < n; ++i)
     if (data[i] != i) return false;

@@ -18,8 +18,8 @@ using torch::autograd::variable_list;
 
 struct Merge : Function<Merge> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& residual, const at::Tensor& combined_rows,
-                            const at::Tensor& row_token) {
-    const bool identity = is_identity(row_token, residual.size(0));
+                            const at::Tensor& row_token, Rows rows) {
+    const bool identity = rows == Rows::all_tokens || is_identity(row_token, residual.size(0));
     context->saved_data["identity"] = identity;
     context->save_for_backward({row_token});
     if (identity) return at::add(residual, combined_rows);
@@ -29,18 +29,18 @@ struct Merge : Function<Merge> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto& d = gradients[0];
-    if (context->saved_data["identity"].toBool()) return {d, d, {}};
-    return {d, at::index_select(d, 0, context->get_saved_variables()[0]), {}};
+    if (context->saved_data["identity"].toBool()) return {d, d, {}, {}};
+    return {d, at::index_select(d, 0, context->get_saved_variables()[0]), {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor merge(const at::Tensor& residual, const at::Tensor& combined_rows, const at::Tensor& row_token) {
+at::Tensor merge(const at::Tensor& residual, const at::Tensor& combined_rows, const at::Tensor& row_token, Rows rows) {
   base::expect(residual.dim() == 2 && combined_rows.dim() == 2 && residual.size(1) == combined_rows.size(1) &&
                    row_token.numel() == combined_rows.size(0),
                "merge: residual [tokens, hidden], combined_rows [rows, hidden] and row_token [rows] do not fit");
-  return Merge::apply(residual, combined_rows, row_token);
+  return Merge::apply(residual, combined_rows, row_token, rows);
 }
 
 }  // namespace tessera::moe

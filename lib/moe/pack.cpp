@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "moe/gpu/dispatch.h"
 #include "moe/identity_rows.h"
 #include "ops/rows.h"
 
@@ -31,13 +32,15 @@ std::int64_t add_owner(const std::int64_t* token, std::int64_t first, std::int64
 
 }  // namespace
 
-SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert) {
+SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
+                   Routed routed) {
   const auto experts = slots.expert_count.numel();
   base::expect(!first_expert.empty() && first_expert.front() == 0 && first_expert.back() <= experts &&
                    std::is_sorted(first_expert.begin(), first_expert.end()),
                "plan_send: first experts do not ascend from 0 to at most {}", experts);
+  if (!slots.token.is_cpu()) return gpu::plan_send(slots, tokens, first_expert, routed);
   const auto owners = static_cast<std::int64_t>(first_expert.size());
-  SendPlan plan{{}, at::zeros({owners}, at::TensorOptions(at::kLong)), at::empty_like(slots.token)};
+  SendPlan plan{{}, at::zeros({owners}, at::TensorOptions(at::kLong)), at::empty_like(slots.token), slots.expert_count};
   const auto *count = slots.expert_count.const_data_ptr<std::int64_t>(),
              *token = slots.token.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> rows;
@@ -56,8 +59,8 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   return plan;
 }
 
-at::Tensor send_rows(const at::Tensor& normed, const at::Tensor& row_token) {
-  if (is_identity(row_token, normed.size(0))) return normed.view(normed.sizes());
+at::Tensor send_rows(const at::Tensor& normed, const at::Tensor& row_token, Rows rows) {
+  if (rows == Rows::all_tokens || is_identity(row_token, normed.size(0))) return normed.view(normed.sizes());
   return ops::take_rows(normed, row_token);
 }
 

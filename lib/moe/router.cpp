@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/logsumexp.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/sum.h>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "ops/float_types.h"
 #include "ops/linear.h"
+#include "ops/upload.h"
 #include "ops/wide_type.h"
 
 namespace tessera::moe {
@@ -24,6 +26,17 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+// Sums over each token's slots. The places of slots in a matrix [tokens, experts] differ, so that on a GPU, whose
+// index_add_ adds in any order, the sum of a row is the same every time.
+at::Tensor sums_of_tokens(const at::Tensor& per_slot, const at::Tensor& token, const at::Tensor& choice,
+                          std::int64_t tokens, std::int64_t experts) {
+  if (per_slot.is_cpu()) return at::zeros({tokens}, per_slot.options()).index_add_(0, token, per_slot);
+  return at::zeros({tokens * experts}, per_slot.options())
+      .index_copy_(0, choice, per_slot)
+      .view({tokens, experts})
+      .sum(1);
+}
+
 // w_s = p[choice_s], divided by r_t, the sum of the token's w, if renormalised.
 struct SlotWeight : Function<SlotWeight> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& probability, const at::Tensor& token,
@@ -31,7 +44,7 @@ struct SlotWeight : Function<SlotWeight> {
     auto weight = at::index_select(probability.reshape({-1}), 0, choice);
     at::Tensor sum;
     if (renormalise == Renormalise::over_own_slots) {
-      sum = at::zeros({probability.size(0)}, weight.options()).index_add_(0, token, weight);
+      sum = sums_of_tokens(weight, token, choice, probability.size(0), probability.size(1));
       weight.div_(at::index_select(sum, 0, token));
     }
     context->save_for_backward({token, choice, weight, sum});
@@ -46,7 +59,7 @@ struct SlotWeight : Function<SlotWeight> {
     auto d = gradients[0];
     if (sum.defined()) {
       // d w_s = (d_s - sum over the token's slots of d * weight) / r_t
-      const auto inner = at::zeros_like(sum).index_add_(0, token, d.mul(weight));
+      const auto inner = sums_of_tokens(d.mul(weight), token, choice, sizes[0], sizes[1]);
       d = d.sub(at::index_select(inner, 0, token)).div_(at::index_select(sum, 0, token));
     }
     auto result = at::zeros({sizes[0] * sizes[1]}, weight.options());
@@ -72,7 +85,7 @@ struct SetSum : Function<SetSum> {
   }
 };
 
-at::Tensor set_of_each_token(const at::Tensor& set_starts, std::int64_t tokens) {
+at::Tensor set_of_each_token(const at::Tensor& set_starts, std::int64_t tokens, at::Device device) {
   const auto* start = set_starts.const_data_ptr<std::int64_t>();
   const auto count = set_starts.numel();
   base::expect(count > 0 && start[0] == 0 && start[count - 1] == tokens && std::is_sorted(start, start + count),
@@ -80,7 +93,8 @@ at::Tensor set_of_each_token(const at::Tensor& set_starts, std::int64_t tokens) 
   auto result = at::empty({tokens}, set_starts.options());
   auto* data = result.mutable_data_ptr<std::int64_t>();
   for (std::int64_t set = 0; set + 1 < count; ++set) std::fill(data + start[set], data + start[set + 1], set);
-  return result;
+  return count == 2 && !device.is_cpu() ? at::zeros({tokens}, result.options().device(device))
+                                        : ops::upload(result, device);
 }
 
 }  // namespace
@@ -98,15 +112,20 @@ at::Tensor slot_weight(const at::Tensor& probability, const Slots& slots, Renorm
 
 RouterStatistics router_statistics(const RouterOutput& output, const Slots& slots, const at::Tensor& set_starts) {
   const auto experts = output.probability.size(1);
-  const auto set_of_token = set_of_each_token(set_starts, output.probability.size(0));
+  const auto tokens = output.probability.size(0), sets = set_starts.numel() - 1;
+  const auto set_of_token = set_of_each_token(set_starts, tokens, output.probability.device());
   RouterStatistics result;
   result.probability = SetSum::apply(output.probability, set_starts, set_of_token);
   result.z = at::square(output.logsumexp).sum();
-  result.count = at::zeros({set_starts.numel() - 1, experts}, slots.token.options());
-  auto* count = result.count.mutable_data_ptr<std::int64_t>();
-  const auto *token = slots.token.const_data_ptr<std::int64_t>(), *set = set_of_token.const_data_ptr<std::int64_t>();
-  const auto* choice = slots.choice.const_data_ptr<std::int64_t>();
-  for (std::int64_t s = 0; s < slots.token.numel(); ++s) ++count[set[token[s]] * experts + choice[s] % experts];
+  if (sets == 1) {
+    result.count = slots.expert_count.unsqueeze(0);
+    return result;
+  }
+  const auto expert = slots.choice.remainder(experts);
+  const auto place = at::index_select(set_of_token, 0, slots.token).mul_(experts).add_(expert);
+  result.count = at::zeros({sets * experts}, slots.token.options())
+                     .index_add_(0, place, at::ones(place.sizes(), place.options()))
+                     .view({sets, experts});
   return result;
 }
 

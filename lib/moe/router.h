@@ -20,6 +20,7 @@ struct RouterOutput {
 // normed [tokens, hidden], router [experts, hidden]; differentiable in both outputs.
 [[nodiscard]] RouterOutput route(const at::Tensor& normed, device::Weight& router);
 
+// All three where the probabilities are.
 struct Slots {
   at::Tensor token;         // [slots] int64
   at::Tensor choice;        // [slots] int64: token * experts + expert, an index into the flat probabilities

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "moe/gpu/slots.h"
 #include "moe/router.h"
 #include "ops/float_types.h"
 
@@ -53,6 +54,7 @@ Slots sort_by_expert(const std::vector<std::int64_t>& chosen, std::int64_t token
 Slots choose_top_k(const at::Tensor& probability, std::int64_t k) {
   const auto tokens = probability.size(0), experts = probability.size(1);
   base::expect(k > 0 && k <= experts, "choose_top_k: {} experts per token of {} experts", k, experts);
+  if (!probability.is_cpu()) return gpu::choose_top_k(probability, k);
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(tokens * k));
   const auto values = probability.detach().contiguous();
   ops::with_wide_type(values.scalar_type(), [&]<class Wide>() {

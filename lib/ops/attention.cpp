@@ -13,6 +13,7 @@
 
 #include "ops/attention_kernels.h"
 #include "ops/float_types.h"
+#include "ops/gpu/attention.h"
 #include "ops/wide_type.h"
 
 namespace tessera::ops {
@@ -326,6 +327,7 @@ void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
 at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const at::Tensor& starts) {
   check(query, key, value, starts);
+  if (!query.is_cpu()) return gpu::causal_attention(query, key, value, starts);
   return CausalAttention::apply(query, key, value, starts);
 }
 

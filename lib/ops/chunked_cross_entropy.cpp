@@ -13,7 +13,9 @@
 
 #include "ops/attention_kernels.h"
 #include "ops/float_types.h"
+#include "ops/gpu/cross_entropy.h"
 #include "ops/product.h"
+#include "ops/target_losses.h"
 #include "ops/weight_access.h"
 #include "ops/wide_type.h"
 
@@ -60,8 +62,6 @@ TESSERA_INLINE void row_gradient(Wide* exponentials, std::int64_t label, std::in
   exponentials[label] -= static_cast<Wide>(scale);
 }
 
-enum class Want : std::uint8_t { loss, gradient };
-
 // Losses of the rows of `logits`, added in row order; with Want::gradient the logits become their gradient.
 template <class Wide>
 double losses(const at::Tensor& logits, const std::int64_t* labels, double scale, Want want) {
@@ -83,10 +83,6 @@ double losses(const at::Tensor& logits, const std::int64_t* labels, double scale
 }
 
 // Tokens with a target. A chunk of them without gaps is a view of the hidden rows, any other a copy.
-struct Targets {
-  std::vector<std::int64_t> tokens, labels;
-};
-
 Targets find_targets(const at::Tensor& labels, std::int64_t vocabulary) {
   Targets targets;
   const auto list = labels.contiguous();
@@ -100,20 +96,17 @@ Targets find_targets(const at::Tensor& labels, std::int64_t vocabulary) {
   return targets;
 }
 
-struct Result {
-  double sum = 0;
-  at::Tensor d_hidden;  // with Want::gradient
-};
-
-Result run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const device::Weight& head, double scale,
+Losses run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const device::Weight& head, double scale,
                   std::int64_t chunk_tokens, Want want) {
   const auto& matrix = bound_value(head);
   const auto targets = find_targets(labels, matrix.size(0));
+  if (!hidden.is_cpu()) return gpu::cross_entropy(hidden, targets, head, scale, chunk_tokens, want);
   const auto count = static_cast<std::int64_t>(targets.tokens.size());
   const auto wide = hidden.options().dtype(wide_type(hidden.scalar_type())).requires_grad(false);
   const auto largest_chunk = std::min(chunk_tokens, count);
   const auto buffer = at::empty({largest_chunk, matrix.size(0) + row_gap}, wide).narrow(1, 0, matrix.size(0));
-  Result result;
+  double total = 0;
+  Losses result;
   if (want == Want::gradient) result.d_hidden = at::zeros(hidden.sizes(), hidden.options().requires_grad(false));
   for (std::int64_t first = 0; first < count; first += chunk_tokens) {
     const auto rows = std::min(chunk_tokens, count - first), token = targets.tokens[static_cast<std::size_t>(first)];
@@ -123,7 +116,7 @@ Result run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const devi
     const auto x = no_gaps ? hidden.narrow(0, token, rows) : at::index_select(hidden, 0, index);
     const auto logits = buffer.narrow(0, 0, rows);
     product_into(logits, x, matrix);
-    result.sum += with_wide_type(logits.scalar_type(), [&]<class Wide>() {
+    total += with_wide_type(logits.scalar_type(), [&]<class Wide>() {
       return losses<Wide>(logits, targets.labels.data() + first, scale, want);
     });
     if (want == Want::loss) continue;
@@ -134,6 +127,7 @@ Result run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const devi
     if (no_gaps && !in_place) result.d_hidden.narrow(0, token, rows).copy_(d);
     if (!no_gaps) result.d_hidden.index_copy_(0, index, d.to(hidden.scalar_type()));
   }
+  result.sum = at::scalar_tensor(total, at::kDouble);
   return result;
 }
 
@@ -141,17 +135,16 @@ struct ChunkedCrossEntropy : Function<ChunkedCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
                             [[maybe_unused]] const at::Tensor& head_anchor, const at::Tensor& labels,
                             const device::Weight* head, double scale, std::int64_t chunk_tokens, Want want,
-                            double* sum) {
+                            at::Tensor* sum) {
     const auto result = run_chunks(hidden.detach(), labels, *head, scale, chunk_tokens, want);
     *sum = result.sum;
     context->saved_data["d_hidden"] = result.d_hidden;
-    return at::scalar_tensor(scale * result.sum,
-                             hidden.options().dtype(wide_type(hidden.scalar_type())).requires_grad(false));
+    return result.sum.mul(scale).to(wide_type(hidden.scalar_type()));
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    base::expect(gradients[0].item<double>() == 1.0,
-                 "the gradient of the chunked loss was formed for an incoming gradient of 1, not {}",
-                 gradients[0].item<double>());
+    // On a GPU looking at it would make the host wait.
+    base::expect(!gradients[0].is_cpu() || gradients[0].item<double>() == 1.0,
+                 "the gradient of the chunked loss was formed for an incoming gradient of 1");
     auto d_hidden = context->saved_data["d_hidden"].toTensor();
     context->saved_data.clear();
     return {std::move(d_hidden), {}, {}, {}, {}, {}, {}, {}};

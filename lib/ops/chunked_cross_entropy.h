@@ -11,11 +11,11 @@ namespace tessera::ops {
 
 struct CrossEntropy {
   at::Tensor loss;  // [] in the wide type: scale * sum
-  double sum = 0;   // of the valid tokens' cross entropies
+  at::Tensor sum;   // [] float64: of the valid tokens' cross entropies
 };
 
-// hidden [tokens, H], labels [tokens] int64 within the vocabulary or -100 (no target), head [V, H]. Softmax and loss in
-// the wide type.
+// hidden [tokens, H], labels [tokens] int64 on the CPU, within the vocabulary or -100 (no target), head [V, H]. Softmax
+// and loss in the wide type.
 //
 // Under autograd the gradient is formed in the same pass: that of the head is added to its buffer at once (times
 // `scale`), that of hidden is kept until backward. So `loss` must be part of what backward is called on, with weight 1:

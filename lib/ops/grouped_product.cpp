@@ -1,6 +1,8 @@
 #include "ops/grouped_product.h"
 
 #include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/grouped_rows.h"
 #include "ops/product.h"
@@ -21,20 +23,24 @@ GroupedPath choose_grouped_path(at::ScalarType type, at::DeviceType device, cons
   // 192 x 256, 16384 slots, one core (Zen 4, sgemm 102 GFLOP/s), forward + backward of run_experts: float32 186 ms per
   // group, 218 ms grouped_mm; bfloat16 199 ms and 187 ms, but that needs bfloat16 instructions: without them its
   // products are 40 times slower.
-  if (device == at::kCPU || !grouped_mm_allowed(type, shape)) return GroupedPath::per_group;
+  // On a GPU its kernel is for bfloat16 (of others it is a loop for which the host waits).
+  if (device == at::kCPU || type != at::kBFloat16 || !grouped_mm_allowed(type, shape)) return GroupedPath::per_group;
   return GroupedPath::grouped_mm;
 }
 
 void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body) {
-  const auto* count = counts.const_data_ptr<std::int64_t>();
+  const auto on_host = counts.cpu();  // the host waits if they are elsewhere
+  const auto* count = on_host.const_data_ptr<std::int64_t>();
   std::int64_t first = 0;
-  for (std::int64_t group = 0; group < counts.numel(); ++group) {
+  for (std::int64_t group = 0; group < on_host.numel(); ++group) {
     if (count[group] > 0) body(group, first, count[group]);
     first += count[group];
   }
 }
 
-at::Tensor group_ends(const at::Tensor& counts, at::Device device) { return counts.cumsum(0).to(device, at::kInt); }
+at::Tensor group_ends(const at::Tensor& counts, at::Device device) {
+  return counts.cumsum(0).to(at::kInt).to(device, /*non_blocking=*/true);
+}
 
 void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
                           const at::Tensor& weight, GroupedPath path) {
@@ -69,7 +75,17 @@ void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, co
 }
 
 void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,
-                                const at::Tensor& counts) {
+                                const at::Tensor& counts, GroupedPath path) {
+  if (rows.size(0) == 0) return;
+  // On the CPU, and of other types, it would be a loop that makes a copy of the gradient first.
+  if (path == GroupedPath::grouped_mm && !rows.is_cpu()) {
+    at::Tensor sum = gradient;
+    const auto product = at::_grouped_mm(d.t(), rows, group_ends(counts, rows.device()));
+    // Of a group without rows some GPUs leave whatever was in memory (pytorch issue 172439), NaN perhaps.
+    const auto has_rows = counts.to(rows.device(), /*non_blocking=*/true).gt(0).view({-1, 1, 1});
+    sum.add_(at::where(has_rows, product, at::zeros({}, product.options())));
+    return;
+  }
   for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
     add_outer_product(gradient.select(0, group), d.narrow(0, first, count), rows.narrow(0, first, count));
   });

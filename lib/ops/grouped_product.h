@@ -10,8 +10,9 @@
 namespace tessera::ops {
 
 enum class GroupedPath : std::uint8_t {
-  per_group,   // one dense product per group: any size, any type; the reference
-  grouped_mm,  // at::_grouped_mm: float32 or bfloat16, all strides multiples of 16 bytes
+  per_group,   // one dense product per group: any size, any type; the reference. The host must know the counts
+  grouped_mm,  // at::_grouped_mm: float32 or bfloat16, all strides multiples of 16 bytes; on a GPU one kernel, and the
+               // counts may stay there
 };
 
 [[nodiscard]] std::string_view name(GroupedPath path);

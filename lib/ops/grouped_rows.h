@@ -1,4 +1,5 @@
-// The three products of product.h for rows sorted by group, without autograd. counts [groups] int64 on the CPU.
+// The three products of product.h for rows sorted by group, without autograd. counts [groups] int64; where they are not
+// on the CPU, the host waits for them unless the path is grouped_mm.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,12 +19,13 @@ void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t,
 void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
                           const at::Tensor& weight, GroupedPath path);
 
-// d [n, outer] -> result [n, inner], wide.
+// d [n, outer] -> result [n, inner], wide (on a GPU it may be the type of `d`).
 void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& counts,
                                const at::Tensor& weight, Into into, GroupedPath path);
 
-// gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner].
+// gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner]. By grouped_mm on a GPU there is a
+// product of the gradient's shape in the rows' type meanwhile.
 void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,
-                                const at::Tensor& counts);
+                                const at::Tensor& counts, GroupedPath path);
 
 }  // namespace tessera::ops

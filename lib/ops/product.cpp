@@ -27,9 +27,23 @@ void for_widened_blocks(const at::Tensor& matrix, Body body) {
     body(first, widen(matrix.narrow(0, first, std::min(step, outer - first))));
 }
 
+// out = a * b, or out + a * b, on a GPU: `out` may be wider than the operands.
+void multiply_on_gpu(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  const auto type = is_narrow(a) ? a.scalar_type() : b.scalar_type();
+  const auto left = a.to(type), right = b.to(type);
+  at::Tensor result = out;
+  const bool widens = result.scalar_type() != type;
+  if (into == Into::overwrite) {
+    widens ? at::mm_out(result, left, right, result.scalar_type()) : at::mm_out(result, left, right);
+  } else {
+    widens ? at::addmm_outf(result, left, right, result.scalar_type(), 1, 1, result) : result.addmm_(left, right);
+  }
+}
+
 }  // namespace
 
 void product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& matrix) {
+  if (!result.is_cpu()) return multiply_on_gpu(result, rows, matrix.t(), Into::overwrite);
   at::Tensor out = result;
   if (!is_narrow(matrix) && !is_narrow(rows) && result.scalar_type() == matrix.scalar_type()) {
     at::mm_out(out, rows, matrix.t());
@@ -42,6 +56,7 @@ void product_into(const at::Tensor& result, const at::Tensor& rows, const at::Te
 }
 
 void multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& matrix, Into into) {
+  if (!result.is_cpu()) return multiply_on_gpu(result, d, matrix, into);
   at::Tensor out = result;
   if (!is_narrow(matrix) && !is_narrow(d)) {
     if (into == Into::overwrite) {
@@ -59,6 +74,7 @@ void multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::
 }
 
 void add_outer_product(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows) {
+  if (!gradient.is_cpu()) return multiply_on_gpu(gradient, d.t(), rows, Into::add);
   at::Tensor sum = gradient;
   sum.addmm_(d.to(gradient.scalar_type()).t(), rows.to(gradient.scalar_type()));
 }

@@ -1,7 +1,8 @@
 // The three products behind every Weight, without autograd. A matrix is stored [outer, inner].
 //
-// Operands narrower than float32 are widened (a matrix block by block, never whole) and summed in float32. Zero rows
-// are fine.
+// Sums are in float32 at least. On the CPU operands narrower than that are widened (a matrix block by block, never
+// whole); on a GPU its products do so by themselves, from operands of one type: the narrower of both. Zero rows are
+// fine.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +15,7 @@ void product_into(const at::Tensor& result, const at::Tensor& rows, const at::Te
 // Whether multiply_back_out overwrites its result or adds to it.
 enum class Into : std::uint8_t { overwrite, add };
 
-// d [n, outer] * matrix -> result [n, inner]; its type is wide.
+// d [n, outer] * matrix -> result [n, inner]; its type is wide, or on a GPU the operands'.
 void multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& matrix, Into into);
 
 // gradient [outer, inner] += d^T [n, outer] * rows [n, inner], in the gradient's type.

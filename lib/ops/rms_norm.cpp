@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "ops/float_types.h"
+#include "ops/gpu/norm.h"
 #include "ops/simd.h"
 #include "ops/weight_access.h"
 #include "ops/wide_type.h"
@@ -77,11 +78,10 @@ TESSERA_INLINE void norm_row_gradient(const T* x, const T* d, const T* d_sum, co
   }
 }
 
-struct Normed {
-  at::Tensor sum, normed, inverse;  // sum undefined without second
-};
+using gpu::Normed;
 
 Normed norm_rows(const at::Tensor& first, const at::Tensor& second, const at::Tensor& gain, double epsilon) {
+  if (!first.is_cpu()) return gpu::norm(first, second, gain, epsilon);
   const auto n = gain.numel(), rows = first.numel() / std::max<std::int64_t>(1, n);
   Normed result;
   result.normed = at::empty_like(first);
@@ -108,6 +108,7 @@ Normed norm_rows(const at::Tensor& first, const at::Tensor& second, const at::Te
 // d_sum may be undefined. Adds into the gain's gradient.
 at::Tensor norm_rows_gradient(const at::Tensor& x, const at::Tensor& inverse, const at::Tensor& d,
                               const at::Tensor& d_sum, const device::Weight& gain) {
+  if (!x.is_cpu()) return gpu::norm_gradient(x, inverse, d, d_sum, gain);
   const auto n = gain.value().numel(), rows = inverse.numel();
   const auto pieces = (rows + rows_per_piece - 1) / rows_per_piece;
   auto d_x = at::empty_like(x);

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/float_types.h"
+#include "ops/gpu/elementwise.h"
 #include "ops/simd.h"
 #include "ops/wide_type.h"
 
@@ -37,6 +38,7 @@ TESSERA_INLINE void turn_head(const T* from, const wide_of<T>* cosine, const wid
 }
 
 at::Tensor turn(const at::Tensor& heads, const at::Tensor& cosine, const at::Tensor& sine, int direction) {
+  if (!heads.is_cpu()) return gpu::turn(heads, cosine, sine, direction);
   const auto input = heads.contiguous();
   auto result = at::empty_like(input);
   const auto head_count = input.size(1), head_dim = input.size(2);

@@ -1,6 +1,8 @@
 #include "ops/rows.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/index_put.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -65,6 +67,12 @@ void add_rows(const at::Tensor& sum, const at::Tensor& index, const at::Tensor& 
                "add_rows: sum [n, hidden], index [m] and rows [m, hidden] do not fit");
   base::expect(index.is_contiguous(), "add_rows: the index is not contiguous");
   if (rows.numel() == 0) return;
+  if (!sum.is_cpu()) {
+    at::Tensor target = sum;
+    // In the order of the index too: the kernel sorts before it adds, while index_add_ adds by atomics in any order.
+    target.index_put_({index}, rows.to(sum.scalar_type()), /*accumulate=*/true);
+    return;
+  }
   check_index(index, sum.size(0));
   const auto source = rows.stride(1) == 1 ? rows : rows.contiguous();
   base::expect(sum.stride(1) == 1, "add_rows: rows of the sum are not contiguous");

@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -71,8 +74,9 @@ Combination combination_of(double norm_type) {
   return std::isinf(norm_type) ? Combination::maximum : Combination::sum;
 }
 
-double norm_part(const at::Tensor& gradient, double norm_type) {
-  base::expect(gradient.is_contiguous(), "norm_part reads contiguous memory");
+namespace {
+
+double part_on_cpu(const at::Tensor& gradient, double norm_type) {
   switch (gradient.scalar_type()) {
     case at::kFloat: return part_of(gradient.const_data_ptr<float>(), gradient.numel(), norm_type);
     case at::kDouble: return part_of(gradient.const_data_ptr<double>(), gradient.numel(), norm_type);
@@ -81,11 +85,44 @@ double norm_part(const at::Tensor& gradient, double norm_type) {
   return 0;
 }
 
+// [] float64, where the gradient is.
+at::Tensor part_on_gpu(const at::Tensor& gradient, double norm_type) {
+  if (gradient.numel() == 0) return at::zeros({}, gradient.options().dtype(at::kDouble));
+  auto norm = at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kDouble);
+  return combination_of(norm_type) == Combination::maximum ? norm : norm.pow(norm_type);
+}
+
+// The parts of all gradients; the host waits for a GPU once.
+std::vector<double> parts_of(std::span<const GroupedGradient> gradients, double norm_type) {
+  std::vector<double> parts;
+  std::vector<at::Tensor> on_gpu;
+  for (const auto& entry : gradients) {
+    base::expect(entry.gradient->is_contiguous(), "norm_parts reads contiguous memory");
+    if (entry.gradient->is_cpu())
+      parts.push_back(part_on_cpu(*entry.gradient, norm_type));
+    else
+      on_gpu.push_back(part_on_gpu(*entry.gradient, norm_type));
+  }
+  if (on_gpu.empty()) return parts;
+  const auto known = at::stack(on_gpu).cpu();
+  parts.assign(known.const_data_ptr<double>(), known.const_data_ptr<double>() + known.numel());
+  return parts;
+}
+
+}  // namespace
+
+double norm_part(const at::Tensor& gradient, double norm_type) {
+  const GroupedGradient one{&gradient, 0};
+  return parts_of({&one, 1}, norm_type).front();
+}
+
 std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::size_t groups, double norm_type) {
   std::vector<double> parts(groups, 0.0);
-  for (const GroupedGradient& entry : gradients)
-    parts.at(entry.group) =
-        combine(parts.at(entry.group), norm_part(*entry.gradient, norm_type), combination_of(norm_type));
+  const auto known = parts_of(gradients, norm_type);
+  for (std::size_t k = 0; k < known.size(); ++k) {
+    auto& part = parts.at(gradients[k].group);
+    part = combine(part, known[k], combination_of(norm_type));
+  }
   return parts;
 }
 

@@ -29,7 +29,8 @@ struct GroupedGradient {
   std::size_t group = 0;
 };
 
-// One part per group, zero for a group without gradient here: every rank returns the same number of parts.
+// All on the CPU or all on one GPU, for which the host waits. One part per group, zero for a group without gradient
+// here: every rank returns the same number of parts.
 [[nodiscard]] std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::size_t groups,
                                              double norm_type);
 

@@ -148,8 +148,8 @@ Outcome run(const architecture::Architecture& architecture, ComposedModel& model
   const model::HeadSums sums = model.train(batch, facts);
   Outcome outcome;
   outcome.loss = model.value(architecture::ValueKind::loss).item<double>();
-  outcome.cross_entropy = sums.cross_entropy * facts.loss_scale;
-  outcome.aux_loss = sums.balance;
+  outcome.cross_entropy = sums.cross_entropy.item<double>() * facts.loss_scale;
+  outcome.aux_loss = sums.balance.item<double>();
   outcome.logits = model.logits();
   for (std::int32_t layer = 0; layer < architecture.config().num_hidden_layers; ++layer)
     if (architecture.config().is_moe_layer(layer))

@@ -24,7 +24,7 @@ TEST_CASE("each group's rows meet the group's matrix, in all three products") {
   ops::grouped_product_into(result, rows, counts, weight, GroupedPath::per_group);
   ops::grouped_multiply_back_out(d_rows, d, counts, weight, Into::overwrite, GroupedPath::per_group);
   ops::grouped_multiply_back_out(d_rows, d, counts, weight, Into::add, GroupedPath::per_group);
-  ops::add_grouped_outer_products(gradient, d, rows, counts);
+  ops::add_grouped_outer_products(gradient, d, rows, counts, GroupedPath::per_group);
   const std::vector<std::int64_t> first{0, 3, 3, 4, 8};
   for (std::int64_t group = 0; group < 4; ++group) {
     const auto at = static_cast<std::size_t>(group);
@@ -68,5 +68,7 @@ TEST_CASE("grouped_mm is allowed only where its strides are multiples of 16 byte
         if (ops::choose_grouped_path(type, device, {4, inner, 40}) == GroupedPath::grouped_mm)
           CHECK(ops::grouped_mm_allowed(type, {4, inner, 40}));
   CHECK(ops::choose_grouped_path(at::kDouble, at::kCUDA, {4, 24, 40}) == GroupedPath::per_group);
+  CHECK(ops::choose_grouped_path(at::kFloat, at::kCUDA, {4, 24, 40}) == GroupedPath::per_group);
+  CHECK(ops::choose_grouped_path(at::kBFloat16, at::kCUDA, {4, 24, 40}) == GroupedPath::grouped_mm);
   CHECK(ops::name(GroupedPath::per_group) != ops::name(GroupedPath::grouped_mm));
 }

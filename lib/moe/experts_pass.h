@@ -1,0 +1,34 @@
+// What a pass over the local experts takes and gives; the two ways to make one are tested against each other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "moe/experts.h"
+
+namespace tessera::moe {
+
+enum class Keep : std::uint8_t { nothing, for_backward };
+
+struct ForwardResult {
+  at::Tensor rows;      // [rows, hidden]
+  at::Tensor gate, up;  // [slots, I], with Keep::for_backward
+};
+
+struct BackwardInputs {
+  at::Tensor rows, weight, row, count, gate, up, d_result;  // weight in slot order
+};
+
+struct BackwardResult {
+  at::Tensor d_rows;    // wide
+  at::Tensor d_weight;  // wide, in slot order
+};
+
+// All slots at once, by grouped products: the way of GPUs, and of the path grouped_mm. `weight` in slot order.
+[[nodiscard]] ForwardResult forward_at_once(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
+                                            const ExpertWeights& weights, ops::GroupedPath path, Keep keep);
+[[nodiscard]] BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& weights,
+                                              ops::GroupedPath path);
+
+}  // namespace tessera::moe

@@ -1,0 +1,20 @@
+// Both sides of token dispatch on a GPU, by LibTorch's kernels: the same results as on the CPU.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "moe/expand.h"
+#include "moe/pack.h"
+
+namespace tessera::moe::gpu {
+
+// As moe::plan_send. first_expert is legal.
+[[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
+                                 Routed routed);
+
+// As moe::order_by_expert.
+[[nodiscard]] ExpertOrder order_by_expert(const at::Tensor& slot, const at::Tensor& source_row_count,
+                                          const at::Tensor& source_expert_count);
+
+}  // namespace tessera::moe::gpu
