@@ -1,4 +1,4 @@
-// Collectives among the ranks of one group.
+// Collectives among the ranks of one group, on memory of the host (World), or of the GPU (nccl.h, staged.h).
 //
 // Every operation but rank(), size() is collective over the group: every rank calls it, in the same order. Operations
 // that return a Handle only start; their memory must stay untouched until its wait() (the keep-alive is held so long).
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -56,10 +57,17 @@ struct Span {
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Returns when the operation is done on this rank. Called once.
+  // Returns when the operation is done on this rank: of memory of the GPU, when what the compute stream is given from
+  // now on comes after it; the host goes on. Called once.
   virtual void wait() = 0;
-  // After wait(). In a group of one rank both times are that of the call.
+  // After wait(). In a group of one rank on the host both times are that of the call. Of an operation on the GPU: the
+  // host waits until has_passed().
   [[nodiscard]] virtual Span span() const = 0;
+  // After wait(): whether span() and exposed_seconds() answer at once. Always, but for operations on the GPU.
+  [[nodiscard]] virtual bool has_passed() const { return true; }
+  // After wait(), of an operation on the GPU: for how long the compute stream was blocked by it. Else nothing: the
+  // caller of wait() was blocked, and knows for how long.
+  [[nodiscard]] virtual std::optional<double> exposed_seconds() const { return std::nullopt; }
 };
 using Handle = std::unique_ptr<Operation>;
 

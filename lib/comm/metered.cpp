@@ -1,10 +1,47 @@
 #include "comm/metered.h"
 
+#include <array>
+#include <deque>
 #include <utility>
 
 #include "base/clock.h"
 
 namespace tessera::comm {
+
+// What is known of the operations so far, and those whose times are not known yet.
+class Metered::Counts {
+ public:
+  [[nodiscard]] Traffic& of(OperationKind kind) { return by_kind_[static_cast<std::size_t>(kind)]; }
+  // Adds the times of an operation that was waited for, in which the caller was blocked for so long.
+  void add_times(std::shared_ptr<const Operation> operation, OperationKind kind, double blocked_s) {
+    pending_.push_back({std::move(operation), kind, blocked_s});
+    add_passed();
+  }
+  void add_passed() {
+    while (!pending_.empty() && pending_.front().operation->has_passed()) add_first();
+  }
+  void add_all() {
+    while (!pending_.empty()) add_first();
+  }
+
+ private:
+  struct Pending {
+    std::shared_ptr<const Operation> operation;
+    OperationKind kind;
+    double blocked_s;
+  };
+  void add_first() {
+    const auto& first = pending_.front();
+    const auto span = first.operation->span();
+    auto& traffic = of(first.kind);
+    traffic.seconds_exposed += first.operation->exposed_seconds().value_or(first.blocked_s);
+    traffic.seconds_under_way += span.ended - span.started;
+    pending_.pop_front();
+  }
+
+  std::array<Traffic, operation_kinds> by_kind_{};
+  std::deque<Pending> pending_;  // in the order of their waits
+};
 
 class Metered::MeteredOperation final : public Operation {
  public:
@@ -14,15 +51,14 @@ class Metered::MeteredOperation final : public Operation {
   void wait() override {
     const auto began = base::seconds_now();
     wrapped_->wait();
-    auto& traffic = (*counts_)[static_cast<std::size_t>(kind_)];
-    traffic.seconds_exposed += base::seconds_now() - began;
-    const auto span = wrapped_->span();
-    traffic.seconds_under_way += span.ended - span.started;
+    counts_->add_times(wrapped_, kind_, base::seconds_now() - began);
   }
   [[nodiscard]] Span span() const override { return wrapped_->span(); }
+  [[nodiscard]] bool has_passed() const override { return wrapped_->has_passed(); }
+  [[nodiscard]] std::optional<double> exposed_seconds() const override { return wrapped_->exposed_seconds(); }
 
  private:
-  const Handle wrapped_;
+  const std::shared_ptr<Operation> wrapped_;
   const std::shared_ptr<Counts> counts_;
   const OperationKind kind_;
 };
@@ -36,7 +72,7 @@ Communicator& Metered::named() const {
 }
 
 Handle Metered::counted(OperationKind kind, std::int64_t bytes, Handle started) {
-  auto& traffic = (*counts_)[static_cast<std::size_t>(kind)];
+  auto& traffic = counts_->of(kind);
   ++traffic.calls;
   traffic.bytes_sent += bytes;
   return std::make_unique<MeteredOperation>(std::move(started), counts_, kind);
@@ -77,7 +113,7 @@ void Metered::barrier() {
   const auto began = base::seconds_now();
   named().barrier();
   const auto seconds = base::seconds_now() - began;
-  (*counts_)[static_cast<std::size_t>(OperationKind::barrier)] +=
+  counts_->of(OperationKind::barrier) +=
       {.calls = 1, .bytes_sent = 0, .seconds_under_way = seconds, .seconds_exposed = seconds};
 }
 
@@ -87,11 +123,14 @@ std::shared_ptr<Communicator> Metered::make_group(std::span<const std::int64_t> 
 
 Traffic Metered::traffic() const {
   Traffic all;
-  for (std::size_t kind = 0; kind < operation_kinds; ++kind)
-    if (static_cast<OperationKind>(kind) != OperationKind::barrier) all += (*counts_)[kind];
+  for (std::size_t k = 0; k < operation_kinds; ++k)
+    if (const auto kind = static_cast<OperationKind>(k); kind != OperationKind::barrier) all += traffic(kind);
   return all;
 }
 
-Traffic Metered::traffic(OperationKind kind) const { return (*counts_)[static_cast<std::size_t>(kind)]; }
+Traffic Metered::traffic(OperationKind kind) const {
+  counts_->add_all();
+  return counts_->of(kind);
+}
 
 }  // namespace tessera::comm

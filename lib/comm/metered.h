@@ -1,7 +1,6 @@
 // A communicator that counts what goes through it: calls, bytes, time under way, time that was waited for.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,7 +22,8 @@ enum class OperationKind : std::uint8_t {
 inline constexpr std::size_t operation_kinds = 6;
 
 // Several may wrap one communicator: each counts what goes through it alone. Calls and bytes (traffic.h; none for a
-// barrier) count when an operation starts, its times when it has been waited for. One thread at a time, handles
+// barrier) count when an operation starts, its times when it has been waited for; of an operation on the GPU, which the
+// host does not wait for, when it has passed there, or is asked for by traffic(). One thread at a time, handles
 // included. The groups that make_group makes are not counted.
 //
 // A meter's name is set at what it wraps before each operation, so that meters which share it differ in messages.
@@ -46,13 +46,14 @@ class Metered final : public Communicator {
   void set_name(std::string_view name) override { name_ = name; }
   void set_label(std::string_view label) override { wrapped_->set_label(label); }
 
-  // Since the start: of all operations together, without barriers, which carry nothing; or of one kind.
+  // Since the start: of all operations together, without barriers, which carry nothing; or of one kind. Waits for those
+  // of the GPU that wait() was called for.
   [[nodiscard]] Traffic traffic() const;
   [[nodiscard]] Traffic traffic(OperationKind kind) const;
   [[nodiscard]] const std::shared_ptr<Communicator>& wrapped() const { return wrapped_; }
 
  private:
-  using Counts = std::array<Traffic, operation_kinds>;
+  class Counts;
   class MeteredOperation;
 
   // What is wrapped, by the name of this meter.

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "comm/agreement.h"
@@ -39,6 +40,9 @@ class World {
   [[nodiscard]] std::int64_t rank() const { return communicator_->rank(); }
   [[nodiscard]] std::int64_t size() const { return communicator_->size(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  [[nodiscard]] double timeout_s() const { return timeout_s_; }
+  // What each rank of this host is doing, a line each with a line break before it; empty if nobody launched this rank.
+  [[nodiscard]] std::string whereabouts() const;
 
   using Describe = std::function<Failure(const std::exception_ptr&)>;
   // Calls `body` and returns its exit code. An exception is logged once and becomes its exit code: on all ranks if it
@@ -46,12 +50,13 @@ class World {
   [[nodiscard]] base::ExitCode run(const std::function<base::ExitCode()>& body,
                                    const Describe& describe = describe_failure);
 
-  // Logs `message`, unless another rank of this host has spoken before, and ends all ranks.
+  // Logs `message`, unless another rank of this host has spoken before, and ends all ranks. Any thread.
   [[noreturn]] void end_job(const Failure& failure);
 
  private:
   class Mpi;
 
+  double timeout_s_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Mpi> mpi_;  // null: one rank that nobody launched
   int exceptions_ = std::uncaught_exceptions();

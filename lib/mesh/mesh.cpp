@@ -10,15 +10,16 @@ namespace tessera::mesh {
 
 namespace {
 
-// The communicator of `own`, one of the `groups` that the world's ranks are divided into.
+// The communicator of `own`, one of the `groups` that the world's ranks are divided into; `alone` is this rank's.
 std::shared_ptr<comm::Communicator> make(const std::vector<layout::Group>& groups, const layout::Group& own,
-                                         const std::shared_ptr<comm::Communicator>& world) {
+                                         const std::shared_ptr<comm::Communicator>& world,
+                                         const std::shared_ptr<comm::Communicator>& alone) {
   if (groups.size() == 1 && std::is_sorted(own.begin(), own.end())) return world;
-  return world->make_group(own);
+  const bool are_single = std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() == 1; });
+  return are_single ? alone : world->make_group(own);
 }
 
 // By name; names that divide the ranks alike share a communicator. Every rank makes the same ones in the same order.
-// `alone`: the group of this rank.
 std::map<std::string, std::shared_ptr<comm::Communicator>> make_all(const layout::Layout& layout,
                                                                     const std::shared_ptr<comm::Communicator>& world,
                                                                     const std::shared_ptr<comm::Communicator>& alone) {
@@ -27,10 +28,7 @@ std::map<std::string, std::shared_ptr<comm::Communicator>> make_all(const layout
   for (const auto& name : layout.group_names()) {
     const auto groups = layout.groups(name);
     auto& communicator = made[groups];
-    if (communicator == nullptr) {
-      const bool are_single = std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() == 1; });
-      communicator = are_single ? alone : make(groups, layout.group(world->rank(), name), world);
-    }
+    if (communicator == nullptr) communicator = make(groups, layout.group(world->rank(), name), world, alone);
     by_name.emplace(name, communicator);
   }
   return by_name;

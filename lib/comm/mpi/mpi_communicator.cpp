@@ -1,8 +1,5 @@
 #include "comm/mpi/mpi_communicator.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -25,16 +22,6 @@ class Pending final : public Operation {
  private:
   std::shared_ptr<Task> task_;
 };
-
-std::string describe(const std::vector<int>& members) {
-  constexpr std::size_t most = 16;
-  const auto count = members.size();
-  if (count > 2 && members.back() - members.front() == static_cast<int>(count) - 1 &&
-      std::is_sorted(members.begin(), members.end()))
-    return fmt::format("ranks {}-{}", members.front(), members.back());
-  if (count <= most) return fmt::format("ranks {}", fmt::join(members, ", "));
-  return fmt::format("{} ranks ({}, ...)", count, fmt::join(members.begin(), members.begin() + most, ", "));
-}
 
 Strided elements_of(void* data, std::int64_t begin, std::int64_t end, ElementType type) {
   auto* bytes = static_cast<std::byte*>(data);
@@ -69,7 +56,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroups> groups, std::vector<
       rank_(rank),
       id_(id),
       message_bytes_(groups_->message_bytes > 0 ? groups_->message_bytes : message_bytes_for(size())),
-      description_(describe(members_)) {
+      description_(describe_ranks(members_)) {
   base::expect(size() > 1 && 0 <= rank && rank < size(), "rank {} of a group of {}", rank, size());
   base::require(id < groups_->id_limit, "{} groups of ranks were made; the tags of this MPI have room for {}", id + 1,
                 groups_->id_limit);

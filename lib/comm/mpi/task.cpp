@@ -6,24 +6,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/quantity.h"
 
 namespace tessera::comm {
 
 namespace {
 
-std::uint64_t total_bytes(const std::vector<Transfer>& phases) {
+std::int64_t total_bytes(const std::vector<Transfer>& phases) {
   std::int64_t bytes = 0;
   for (const auto& phase : phases) bytes += phase.bytes();
-  return static_cast<std::uint64_t>(bytes);
-}
-
-std::string describe(const Purpose& purpose, std::uint64_t bytes) {
-  auto text = fmt::format("{} of {}", purpose.operation, base::format_bytes(bytes));
-  if (!purpose.label.empty()) text += fmt::format(" for {}", purpose.label);
-  text += purpose.group.empty() ? fmt::format(" among {}", purpose.ranks)
-                                : fmt::format(" in group {} ({})", purpose.group, purpose.ranks);
-  return text;
+  return bytes;
 }
 
 }  // namespace

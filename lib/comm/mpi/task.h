@@ -6,21 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "comm/mpi/transfer.h"
+#include "comm/purpose.h"
 
 namespace tessera::comm {
-
-// What an operation is for, in messages.
-struct Purpose {
-  std::string_view operation;  // "barrier"
-  std::string_view ranks;      // "ranks 0, 2"
-  std::string_view group;      // "ep_fsdp", or empty
-  std::string_view label;      // what the rank did when it started it, or empty
-};
 
 class Task final : public RequestOwner, public std::enable_shared_from_this<Task> {
  public:
@@ -40,8 +32,6 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   // Copies or sums some of what has arrived; false if there was nothing to do.
   bool advance();
   [[nodiscard]] bool is_over() const { return is_over_; }
-  // "reduce_blocks of 1.00 MiB for Reduce layers.3 in group ep_fsdp (ranks 0, 2)". The bytes are those that are sent
-  // and received.
   [[nodiscard]] const std::string& description() const { return description_; }
   [[nodiscard]] double started_at() const { return started_at_; }  // base::seconds_now()
 

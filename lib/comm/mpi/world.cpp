@@ -98,6 +98,7 @@ class World::Mpi {
         message_bytes_(options.message_bytes) {}
 
   [[nodiscard]] int size() const { return channel_.size(); }
+  [[nodiscard]] std::string whereabouts() const { return table_.describe(); }
 
   [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
     if (size() == 1) return solo_communicator();
@@ -132,7 +133,8 @@ class World::Mpi {
   std::int64_t message_bytes_;
 };
 
-World::World(const Launch& launch, const WorldOptions& options) : communicator_(solo_communicator()) {
+World::World(const Launch& launch, const WorldOptions& options)
+    : timeout_s_(options.timeout_s), communicator_(solo_communicator()) {
   base::expect(options.message_bytes == 0 || is_legal_message(options.message_bytes), "messages of {} bytes",
                options.message_bytes);
   keep_freed_memory();
@@ -172,6 +174,8 @@ base::ExitCode World::run(const std::function<base::ExitCode()>& body, const Des
     return failure.code;
   }
 }
+
+std::string World::whereabouts() const { return mpi_ == nullptr ? "" : mpi_->whereabouts(); }
 
 void World::end_job(const Failure& failure) {
   if (mpi_ != nullptr) mpi_->end_job(failure);

@@ -1,0 +1,107 @@
+// Sums (or maxima) over ranks of elements that have come to one of them, in the order of the ranks: the arithmetic of
+// comm/reduction.h, element by element, with the same bits, for the GPU and the CPU.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "comm/communicator.h"
+#include "comm/piece_sum.h"
+
+#ifdef __CUDACC__
+#define TESSERA_HOST_AND_GPU __host__ __device__
+#else
+#define TESSERA_HOST_AND_GPU
+#endif
+
+namespace tessera::comm {
+
+// `rows` x `row_elements` elements: this rank's own, in rows own_stride apart, and those of the other ranks, rank k's
+// packed from received + k * rows * row_elements elements on (this rank's place there is not read). Their total goes to
+// `target`, of the same shape, as piece_sum.h says: added, it has total_type(type); stored, `type`. `target` may be
+// `own` if it is stored.
+struct RankOrderSum {
+  ElementType type{};
+  ReduceOperation operation = ReduceOperation::add;
+  TotalGoes total_goes = TotalGoes::added;
+  std::int64_t rows = 0, row_elements = 0;
+  const void* own = nullptr;
+  std::int64_t own_stride = 0;  // elements; here and below
+  const void* received = nullptr;
+  void* target = nullptr;
+  std::int64_t target_stride = 0;
+  std::int64_t rank = 0, ranks = 1;
+};
+
+namespace rank_order {
+
+// bfloat16 as it lies in memory: the upper half of a float32.
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+
+TESSERA_HOST_AND_GPU inline float widened(Bfloat16 value) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
+  float result = 0;
+  memcpy(&result, &bits, sizeof result);
+  return result;
+}
+template <class T>
+TESSERA_HOST_AND_GPU T widened(T value) {
+  return value;
+}
+
+// To the nearest, ties to even.
+TESSERA_HOST_AND_GPU inline void narrow(float value, Bfloat16& to) {
+  std::uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof bits);
+  const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
+  to.bits = static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
+}
+template <class T>
+TESSERA_HOST_AND_GPU void narrow(T value, T& to) {
+  to = value;
+}
+
+// NaN if one is.
+template <class T>
+TESSERA_HOST_AND_GPU T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+// The element at (row, column).
+template <class Value, class Total>
+TESSERA_HOST_AND_GPU void sum_element(const RankOrderSum& sum, std::int64_t row, std::int64_t column) {
+  const auto* own = static_cast<const Value*>(sum.own) + row * sum.own_stride + column;
+  const auto* received = static_cast<const Value*>(sum.received);
+  const std::int64_t packed = row * sum.row_elements + column, piece = sum.rows * sum.row_elements;
+  Total total{};
+  for (std::int64_t k = 0; k < sum.ranks; ++k) {
+    const Total value = widened(k == sum.rank ? *own : received[k * piece + packed]);
+    if (k == 0)
+      total = value;
+    else
+      total = sum.operation == ReduceOperation::add ? static_cast<Total>(total + value) : larger(total, value);
+  }
+  const std::int64_t at = row * sum.target_stride + column;
+  if (sum.total_goes == TotalGoes::added)
+    static_cast<Total*>(sum.target)[at] += total;
+  else
+    narrow(total, static_cast<Value*>(sum.target)[at]);
+}
+
+// Calls `body` with values of the C++ types that stand for `type` and total_type(type).
+template <class Body>
+void with_types(ElementType type, Body&& body) {
+  switch (type) {
+    case ElementType::float32: return body(float(), float());
+    case ElementType::bfloat16: return body(Bfloat16(), float());
+    case ElementType::float64: return body(double(), double());
+    case ElementType::int32: return body(std::int32_t(), std::int32_t());
+    case ElementType::int64: return body(std::int64_t(), std::int64_t());
+  }
+}
+
+}  // namespace rank_order
+
+}  // namespace tessera::comm

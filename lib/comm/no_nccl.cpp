@@ -1,0 +1,12 @@
+#include "base/error.h"
+#include "comm/nccl.h"
+
+namespace tessera::comm {
+
+// Nobody comes so far: without CUDA no GPU was found.
+std::shared_ptr<Communicator> nccl_communicator(World&, const NcclOptions&) {
+  base::expect(false, "NCCL in a program that was built without CUDA");
+  return nullptr;
+}
+
+}  // namespace tessera::comm
