@@ -1,0 +1,28 @@
+// How communicators come to be. (NCCL user guide, "Creating a Communicator" and "Communicator Creation and Management
+// Functions".) Checked: the id is from ncclGetUniqueId and makes one communicator; every rank of it comes, once, with
+// the same size, and each on a GPU of its own; the configuration was initialized; a split has no operation of the
+// parent outstanding.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstdint>
+
+#include "support/cuda_double/nccl_communicator.h"
+#include "support/cuda_double/nccl_mail.h"
+
+namespace tessera::test::cuda_double {
+
+// In an Address: who made the id, who gathers the ranks.
+constexpr std::int32_t founder = -1;
+
+// A rank has come to a communicator whose id was made here. On any thread.
+void found_communicator(const Bytes& joining);
+
+// Both begin; `*made` is what finish_creation() ends. Of a colour that is none it cannot be used then.
+ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config);
+ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* made, const ncclConfig_t* config);
+// Waits for a communicator that blocks.
+ncclResult_t finish_creation(ncclComm& communicator);
+
+}  // namespace tessera::test::cuda_double

@@ -1,0 +1,80 @@
+// How the ranks of the doubles of NCCL reach one another: messages in boxes, between processes by MPI.
+//
+// MPI is used from a thread of its own, with a tag that is not used elsewhere on MPI_COMM_WORLD, from the first message
+// until MPI_Finalize. Without MPI there is one process.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <compare>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace tessera::test::cuda_double {
+
+enum class Channel : std::uint8_t { creation, split, collective, point_to_point, matched };
+
+// Messages of one address arrive in the order in which they were sent.
+struct Address {
+  std::uint64_t communicator = 0;
+  std::int32_t from = 0, to = 0;  // ranks of the communicator
+  Channel channel{};
+  auto operator<=>(const Address&) const = default;
+};
+
+using Bytes = std::vector<std::byte>;
+using Clock = std::chrono::steady_clock;
+
+template <class T>
+void append(Bytes& bytes, const T& value) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), begin, begin + sizeof(T));
+}
+
+template <class T>
+[[nodiscard]] T value_at(const Bytes& bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+class Carrier;
+
+class Mail {
+ public:
+  Mail();
+  ~Mail();
+  Mail(const Mail&) = delete;
+  Mail& operator=(const Mail&) = delete;
+
+  // Any thread.
+  [[nodiscard]] int process();
+  void send(int process, const Address& address, Bytes body);
+  // The next message of `address`; none if `deadline` passes or `given_up` becomes true (wake()).
+  [[nodiscard]] std::optional<Bytes> receive(const Address& address, Clock::time_point deadline,
+                                             const std::atomic<bool>& given_up);
+  [[nodiscard]] bool has(const Address& address);
+  void wake();
+
+ private:
+  Carrier& carrier();  // started when first needed
+  void deliver(const Address& address, Bytes body);
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::map<Address, std::deque<Bytes>> boxes_;
+  std::once_flag started_;
+  std::unique_ptr<Carrier> carrier_;
+};
+
+[[nodiscard]] Mail& mail();
+
+}  // namespace tessera::test::cuda_double

@@ -1,0 +1,87 @@
+// The state behind the CUDA calls of this process.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/cuda_double/memory_registry.h"
+#include "support/cuda_double/stream.h"
+
+namespace tessera::test::cuda_double {
+
+// What an operation of a stream touches. A fused operation has several parts.
+struct Part {
+  std::string name;  // "kernel 'add'", "ncclAllGather of communicator 1"
+  std::vector<ByteRange> reads, writes;
+};
+
+// Members that are not functions, and functions, are for who holds `mutex`, unless they say otherwise; whoever waits
+// for a stream lets go of it first.
+class Runtime {
+ public:
+  Runtime();
+  // At exit: what was left open is a fault; ends the process if it was faulty.
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  std::recursive_mutex mutex;
+  MemoryRegistry memory;
+  VectorClock host;
+  int device_count = 8;
+
+  // Null, and a fault in the name of `call`, if the handle is none or was destroyed. A null handle: the default stream
+  // of the calling thread's device.
+  [[nodiscard]] CUstream_st* stream_of(cudaStream_t handle, std::string_view call);
+  [[nodiscard]] CUevent_st* event_of(cudaEvent_t handle, std::string_view call);
+  [[nodiscard]] CUstream_st* create_stream(int device);
+  void destroy_stream(CUstream_st* stream);
+  [[nodiscard]] CUevent_st* create_event(unsigned int flags, int device);
+  void destroy_event(CUevent_st* event);
+
+  // Orders and checks an operation of `stream`, and enqueues `work`.
+  void issue(CUstream_st& stream, const std::vector<Part>& parts, std::function<void()> work);
+  // Orders and checks accesses of `actor` with its clock, as stream or host.
+  void check_accesses(const std::vector<Part>& parts, Actor actor, std::string_view where, const VectorClock& clock,
+                      std::uint64_t time);
+  // A fault if `call` may not use the stream now.
+  static void before_use(const CUstream_st& stream, std::string_view call);
+  // The part of it that holds within a group too.
+  static void check_not_owed(const CUstream_st& stream, std::string_view call);
+
+  void for_each_stream(const std::function<void(CUstream_st&)>& action);
+
+  // Waits for all streams of the device; without the lock.
+  void wait_for_device(int device);
+
+  void set_delays(std::uint32_t seed, int longest_us);
+
+ private:
+  [[nodiscard]] int next_delay_us();
+
+  Actor actors_ = 1;  // the host
+  std::size_t streams_made_ = 0;
+  std::vector<std::unique_ptr<CUstream_st>> streams_, destroyed_;
+  std::vector<std::unique_ptr<CUstream_st>> default_streams_;  // by device
+  std::vector<std::unique_ptr<CUevent_st>> events_;
+  std::minstd_rand random_;
+  int longest_delay_us_ = 0;
+};
+
+// Of this process.
+[[nodiscard]] Runtime& runtime();
+
+// Of the calling thread.
+[[nodiscard]] int current_device();
+void set_current_device(int device);
+// Keeps `error`, if it is one, for cudaGetLastError, and returns it.
+cudaError_t remember(cudaError_t error);
+
+}  // namespace tessera::test::cuda_double

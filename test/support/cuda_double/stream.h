@@ -1,0 +1,79 @@
+// Streams and events: queues that work in order, each on a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "support/cuda_double/access_order.h"
+
+struct ncclComm;
+
+namespace tessera::test::cuda_double {
+
+// A point in a stream's queue.
+class Passage {
+ public:
+  void pass();
+  [[nodiscard]] bool has_passed() const;
+  void wait() const;
+  // When it was passed, in seconds since an arbitrary start; 0 before.
+  [[nodiscard]] double time() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable passed_;
+  double time_ = 0;
+  bool has_passed_ = false;
+};
+
+class Stream {
+ public:
+  Stream(Actor actor, int device, std::string name);
+  // Ends when the queue is empty.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Any thread. None of them throws.
+  void enqueue(std::function<void()> work);
+  // Passed after all that was enqueued so far.
+  [[nodiscard]] std::shared_ptr<Passage> mark();
+
+  const Actor actor;
+  const int device;
+  const std::string name;  // "stream 2", "the default stream"
+
+  // Of what was enqueued so far. Under the lock of the runtime.
+  VectorClock clock;
+  // A communicator that does not block, and has not yet enqueued what it was given for this stream. Under that lock.
+  const ncclComm* owed_by = nullptr;
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool ending_ = false;
+  std::thread worker_;
+};
+
+}  // namespace tessera::test::cuda_double
+
+// What CUDA's handles point to.
+struct CUstream_st final : tessera::test::cuda_double::Stream {
+  using Stream::Stream;
+};
+
+struct CUevent_st final {
+  int device = 0;
+  bool timed = true;
+  // Of the last record; null before the first.
+  std::shared_ptr<tessera::test::cuda_double::Passage> passage;
+  tessera::test::cuda_double::VectorClock clock;
+};
