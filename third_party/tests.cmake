@@ -25,7 +25,8 @@ set(TESSERA_MPI_ENVIRONMENT
     OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none)
 # Of every test. New and freed memory is filled with garbage: fresh pages are zero, which would hide that a read came too
 # early. Threads that wait sleep: spinning, those of two programs on the same cores keep each other from working.
-set(TESSERA_TEST_ENVIRONMENT ${TESSERA_MPI_ENVIRONMENT} MALLOC_PERTURB_=128 OMP_WAIT_POLICY=passive)
+# On a machine with GPUs too they are about the CPU, but those labelled gpu.
+set(TESSERA_TEST_ENVIRONMENT ${TESSERA_MPI_ENVIRONMENT} MALLOC_PERTURB_=128 OMP_WAIT_POLICY=passive CUDA_VISIBLE_DEVICES=-1)
 # Of tests under mpirun too. Open MPI keeps memory until the process ends, which is no leak of ours.
 set(TESSERA_NO_LEAK_CHECK ASAN_OPTIONS=detect_leaks=0)
 set(TESSERA_RANKED_TEST_ENVIRONMENT ${TESSERA_TEST_ENVIRONMENT} OMP_NUM_THREADS=1 ${TESSERA_NO_LEAK_CHECK})
@@ -78,6 +79,9 @@ function(tessera_test room)
       set(entry ${program})
       set(start)
       set(environment ${TESSERA_TEST_ENVIRONMENT})
+    endif()
+    if(gpu IN_LIST arg_LABELS)
+      list(REMOVE_ITEM environment CUDA_VISIBLE_DEVICES=-1)
     endif()
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES

@@ -128,10 +128,9 @@ Field optional_row(std::string path, T Section::*member, Form form, std::string 
   return field;
 }
 
-// Refused off its default (or where `usable` says no) until `part` is built.
-inline Field not_yet(Field field, std::string part, std::function<bool(const Value&)> usable = nullptr) {
+// Refused off its default until `part` is built.
+inline Field not_yet(Field field, std::string part) {
   field.not_yet = std::move(part);
-  field.usable = std::move(usable);
   return field;
 }
 

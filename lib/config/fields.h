@@ -48,9 +48,8 @@ struct Field {
   std::vector<std::string> example{};
   std::vector<std::string> beside{};
   OnResume on_resume = OnResume::harmless;
-  // The part that is not built yet ("checkpoints"); empty: built. Values for which `usable` holds need nothing of it.
+  // The part that is not built yet ("checkpoints"); empty: built.
   std::string not_yet{};
-  std::function<bool(const Value&)> usable{};
 
   // The value in a draft; nothing for a config_key or spelling that was not given.
   std::function<std::optional<Value>(const Draft&)> get{};

@@ -16,7 +16,7 @@ Verdict check_not_yet(const Settings& settings, Problems& problems) {
   for (const Field& field : fields()) {
     if (field.not_yet.empty()) continue;
     const std::optional<Value> value = field.get(draft);
-    if (!value || value == field.default_value() || (field.usable && field.usable(*value))) continue;
+    if (!value || value == field.default_value()) continue;
     problems.add("{} = {} needs a part that is not yet built: {}; leave it out", field.path, to_text(*value),
                  field.not_yet);
     if (field.path.ends_with("_size")) verdict = Verdict::ranks_not_built;
@@ -103,6 +103,10 @@ void check_optimizer(const OptimizerSettings& o, Problems& problems) {
 }
 
 void check_accelerator(const AcceleratorSettings& a, Problems& problems) {
+  if (a.backend == Backend::nccl && a.device == DeviceType::cpu)
+    problems.add(
+        "train.accelerator.backend = nccl moves memory of GPUs only, but train.accelerator.device = cpu; leave one of "
+        "them out");
   const FsdpSettings& f = a.fsdp_config;
   if (!f.forward_prefetch && f.prefetch_depth > 1)
     problems.add(

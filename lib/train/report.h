@@ -21,10 +21,11 @@ struct StartPage {
   std::int64_t tokens_per_step = 0;
   std::string optimizer;                                      // "adamw, lr 0.0003 (cosine); weight decay 0.1 on ..."
   std::vector<std::pair<std::string, std::uint64_t>> memory;  // purpose -> bytes of one rank
-  std::string device;                                         // "CPU (2 threads)"
+  std::string device;                                         // "CPU (2 threads)", "NVIDIA H200, 139.8 GiB (...)"
   std::string precision;                                      // "float32"
   std::int64_t ranks = 1;
   std::string hosts;               // "4 on node1, 4 on node2"; empty: not shown
+  std::string backend;             // "MPI"; empty: not shown
   std::string output;              // folder
   std::string checkpoints;         // "every 100 steps and at the end"
   std::vector<std::string> notes;  // one line each

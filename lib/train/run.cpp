@@ -21,6 +21,7 @@
 #include "config/fields.h"
 #include "program/program.h"
 #include "train/assemble.h"
+#include "train/device_choice.h"
 #include "train/hosts.h"
 #include "train/metrics.h"
 #include "train/output.h"
@@ -96,8 +97,15 @@ std::string describe_optimizer(const Blueprint& blueprint) {
                      word("train.optimizer.lr_decay_style"), warm_up, blueprint.decay.describe(settings.weight_decay));
 }
 
+std::string describe_device(const DeviceChoice& device, int threads) {
+  const auto on_host = fmt::format("{} {}", threads, threads == 1 ? "thread" : "threads");
+  if (device.place == device::Place::cuda)
+    return fmt::format("{} ({} on the CPU)", device::describe_gpu(device.gpu), on_host);
+  return fmt::format("CPU ({}){}", on_host, device.reason.empty() ? "" : "; no GPU, since " + device.reason);
+}
+
 StartPage start_page(const Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-                     std::int64_t steps, int threads) {
+                     std::int64_t steps) {
   const auto& b = assembly.blueprint();
   const auto& train = b.settings.train;
   const auto micro_steps = b.micro_steps(b.global_batch);
@@ -114,7 +122,6 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.optimizer = describe_optimizer(b);
   for (const auto& purpose : assembly.memory_plan().purposes)
     page.memory.emplace_back(purpose.name, static_cast<std::uint64_t>(purpose.bytes));
-  page.device = fmt::format("CPU ({} {})", threads, threads == 1 ? "thread" : "threads");
   page.precision = precision_name(b.numbers.compute);
   page.ranks = b.layout.world();
   page.output = train.checkpoint.output_dir;
@@ -205,6 +212,7 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world, c
   auto& ranks = *world.communicator();
   const auto hosts = find_hosts(ranks);
   const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
+  const auto device = take_device(settings.train, hosts, ranks);
   auto inputs = read_inputs(settings, ranks);
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
   auto claim = claim_output(settings.train.checkpoint, ranks);
@@ -217,8 +225,12 @@ base::ExitCode run(const config::Settings& settings, const comm::World& world, c
   const base::Path output = settings.train.checkpoint.output_dir;
   auto metrics = open_output(settings, beginning, claim, ranks, hosts);
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
-  auto page = start_page(assembly, *inputs.training, inputs.evaluation.get(), start.total_steps, threads);
-  page.hosts = world.size() > 1 ? hosts.describe() : "";
+  auto page = start_page(assembly, *inputs.training, inputs.evaluation.get(), start.total_steps);
+  page.device = describe_device(device, threads);
+  if (world.size() > 1) {
+    page.hosts = hosts.describe();
+    page.backend = device.backend == config::Backend::nccl ? "NCCL" : "MPI";
+  }
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
   Saves saves(assembly, output, beginning.step_saved_in(output, ranks));

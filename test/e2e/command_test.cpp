@@ -64,6 +64,30 @@ TEST_CASE("mpirun -n 1 is the same run as a plain start, bit for bit") {
   for (const char* key : {"loss", "aux_loss", "grad_norm"}) CHECK(column(metrics, key) == column(expected, key));
 }
 
+// Tests see no GPU (CUDA_VISIBLE_DEVICES), and a program that was built without CUDA never does.
+TEST_CASE("CUDA without a GPU ends with what is missing and how to get it, once, before anything is written") {
+  const SmallRun files;
+  const Words cuda{"--train.accelerator.device", "cuda"}, nccl{"--train.accelerator.backend", "nccl"};
+  for (const int ranks : {0, 1, 2})
+    for (const auto& more : {cuda, nccl}) {
+      CAPTURE(ranks, more);
+      const auto finished = ranks == 0 ? run_command(command_line(files, more))
+                                       : run_command(command_line(files, more, mpirun(ranks)), mpi_environment());
+      INFO(finished.err);
+      CHECK(finished.code == 2);
+      CHECK(count_of("train.accelerator.", finished.err) == (more == cuda ? 2 : 1));  // the setting, and the way out
+      CHECK_THAT(finished.err, ContainsSubstring("this program was built without CUDA; install CUDA") ||
+                                   ContainsSubstring("CUDA says '"));
+      CHECK_FALSE(std::filesystem::exists(files.output()));
+    }
+  const auto automatic = run_command(command_line(files, {"--train.max_steps", "1"}));
+  CHECK(automatic.code == 0);
+  CHECK_THAT(automatic.err, ContainsSubstring("); no GPU, since "));
+  const auto cpu = run_command(command_line(files, {"--train.max_steps", "1", "--train.accelerator.device", "cpu"}));
+  CHECK(cpu.code == 0);
+  CHECK_THAT(cpu.err, !ContainsSubstring("GPU"));
+}
+
 TEST_CASE("under mpirun -n 1 a run that fails says why, once, with its own exit code") {
   const SmallRun files;
   const auto empty = files.folder() / "empty.jsonl";

@@ -117,7 +117,7 @@ TEST_CASE("every row flipped off its default changes the settings or is refused 
   for (const Field& field : fields()) {
     CAPTURE(field.path);
     const std::vector<std::string> line = joined(base_for(field), flip(field));
-    if (!field.not_yet.empty() && !(field.usable && field.usable(*read_words(field.form, field.example).value))) {
+    if (!field.not_yet.empty()) {
       CHECK_THAT(problems_of_line(line), ContainsSubstring("not yet built: " + field.not_yet));
       continue;
     }

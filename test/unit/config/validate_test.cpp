@@ -85,9 +85,17 @@ TEST_CASE("data and extra parallelism are built; of the other axes only the size
   }
 }
 
-TEST_CASE("NCCL is not yet built, MPI and the CPU may be named") {
-  CHECK_THAT(problem({accelerator + "backend", "nccl"}), ContainsSubstring("not yet built: NCCL"));
-  CHECK(problem({accelerator + "backend", "mpi", accelerator + "device", "cpu"}).empty());
+TEST_CASE("every device goes with every backend, but the CPU with NCCL") {
+  for (const std::string device : {"auto", "cpu", "cuda"})
+    for (const std::string backend : {"auto", "mpi", "nccl"}) {
+      CAPTURE(device, backend);
+      const auto said = problem({accelerator + "backend", backend, accelerator + "device", device});
+      if (device == "cpu" && backend == "nccl")
+        CHECK_THAT(said,
+                   ContainsSubstring("backend = nccl moves memory of GPUs only, but train.accelerator.device = cpu"));
+      else
+        CHECK(said == "");
+    }
 }
 
 TEST_CASE("every way to shard is accepted, and prefetch must agree with its depth") {
