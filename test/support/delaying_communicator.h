@@ -65,6 +65,8 @@ class DelayingCommunicator final : public comm::Communicator {
       wrapped_->wait();
     }
     [[nodiscard]] comm::Span span() const override { return wrapped_->span(); }
+    [[nodiscard]] bool has_passed() const override { return wrapped_->has_passed(); }
+    [[nodiscard]] std::optional<double> exposed_seconds() const override { return wrapped_->exposed_seconds(); }
 
    private:
     comm::Handle wrapped_;

@@ -1,6 +1,7 @@
 // If this failed, gradients, parameters or rows would reach the wrong rank, the wrong place, or be summed wrongly.
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "groups.h"
 #include "support/catch.h"
 #include "support/ranks.h"
+#include "values.h"
 
 namespace tessera::test {
 namespace {
@@ -34,20 +36,22 @@ std::vector<T> contributions(const Communicator& group, std::int64_t elements) {
 
 TEMPLATE_TEST_CASE("an all-reduce gives every rank the sum, or the largest, of all", "", float, Bfloat16, double,
                    std::int32_t, std::int64_t) {
-  // None, fewer than ranks, one round of messages, and blocks.
-  for (const std::int64_t elements : {0, 1, 3, 1021, 40009}) {
+  // None, fewer than ranks, one round of messages, and blocks: uneven, and even for 2 to 4 ranks.
+  for (const std::int64_t elements : {0, 1, 3, 1021, 40009, 36012}) {
     INFO(elements << " elements");
     in_each_group([&](Communicator& group) {
-      auto sum = contributions<TestType>(group, elements), largest = sum;
       const auto type = TypeOf<TestType>::type;
+      const Values<TestType> sum(contributions<TestType>(group, elements)),
+          largest(contributions<TestType>(group, elements));
       const auto adding = group.all_reduce(sum.data(), elements, type, ReduceOperation::add, nullptr);
       group.all_reduce(largest.data(), elements, type, ReduceOperation::max, nullptr)->wait();
       adding->wait();
+      const auto sums = sum.read(), maxima = largest.read();
       bool right = true;
       for (std::int64_t k = 0; k < elements; ++k) {
         const auto at = static_cast<std::size_t>(k);
-        right &= sum[at] == static_cast<TestType>(sum_of(group.size(), k));
-        right &= largest[at] == static_cast<TestType>(largest_of(group.size(), k));
+        right &= sums[at] == static_cast<TestType>(sum_of(group.size(), k));
+        right &= maxima[at] == static_cast<TestType>(largest_of(group.size(), k));
       }
       return right;
     });
@@ -56,64 +60,77 @@ TEMPLATE_TEST_CASE("an all-reduce gives every rank the sum, or the largest, of a
 
 TEST_CASE("1.5 and 2.25 make 3.75 in bfloat16, not the sum of their bits") {
   in_each_group([](Communicator& group) {
-    std::array<Bfloat16, 1> value{Bfloat16(group.rank() == 0 ? 1.5 : group.rank() == 1 ? 2.25 : 0)};
+    const Values<Bfloat16> value({Bfloat16(group.rank() == 0 ? 1.5 : group.rank() == 1 ? 2.25 : 0)});
     group.all_reduce(value.data(), 1, comm::ElementType::bfloat16, ReduceOperation::add, nullptr)->wait();
-    return value[0].bits == (group.size() == 1 ? 0x3FC0 : 0x4070);
+    return value.read()[0].bits == (group.size() == 1 ? 0x3FC0 : 0x4070);
+  });
+}
+
+TEST_CASE("the largest of values of which one is NaN is NaN, whichever rank has it") {
+  in_each_group([](Communicator& group) {
+    bool right = true;
+    for (std::int64_t where = 0; where < group.size(); ++where) {
+      std::vector<double> values{static_cast<double>(group.rank()), 7};
+      if (group.rank() == where) values[0] = std::numeric_limits<double>::quiet_NaN();
+      const Values<double> on_backend(values);
+      group.all_reduce(on_backend.data(), 2, comm::ElementType::float64, ReduceOperation::max, nullptr)->wait();
+      const auto largest = on_backend.read();
+      right &= std::isnan(largest[0]) && largest[1] == 7;
+    }
+    return right;
   });
 }
 
 // A matrix [rows, columns] of which each rank has the columns of its block.
-template <class T>
-struct CutByColumns {
-  std::int64_t rows, columns;
-  std::vector<T> data = std::vector<T>(static_cast<std::size_t>(rows * columns), T(99));
-
-  [[nodiscard]] T& at(std::int64_t row, std::int64_t column) {
-    return data[static_cast<std::size_t>(row * columns + column)];
-  }
-  [[nodiscard]] Strided piece(std::int64_t ranks, std::int64_t k) {
+std::vector<Strided> cut_by_columns(void* data, std::size_t element, std::int64_t rows, std::int64_t columns,
+                                    std::int64_t ranks) {
+  std::vector<Strided> pieces;
+  for (std::int64_t k = 0; k < ranks; ++k) {
     const auto block = block_of(columns, ranks, k);
-    return {data.data() + block.begin, rows, block.size(), columns};
+    pieces.push_back(
+        {static_cast<std::byte*>(data) + static_cast<std::size_t>(block.begin) * element, rows, block.size(), columns});
   }
-  [[nodiscard]] std::vector<Strided> pieces(std::int64_t ranks) {
-    std::vector<Strided> all;
-    for (std::int64_t k = 0; k < ranks; ++k) all.push_back(piece(ranks, k));
-    return all;
-  }
-};
+  return pieces;
+}
 
 template <class T>
 bool gathers(Communicator& group, std::int64_t rows, std::int64_t columns) {
-  CutByColumns<T> matrix{rows, columns};
+  const auto at = [&](std::int64_t r, std::int64_t c) { return static_cast<std::size_t>(r * columns + c); };
+  std::vector<T> matrix(static_cast<std::size_t>(rows * columns), T(99));
   std::vector<Bfloat16> small(5, Bfloat16(99));  // gathered beside it, cut along its one dim
-  comm::GatherBlock small_block{.type = comm::ElementType::bfloat16, .pieces = {}};
-  for (std::int64_t k = 0; k < group.size(); ++k) {
-    const auto block = block_of(5, group.size(), k);
-    small_block.pieces.push_back({small.data() + block.begin, 1, block.size(), block.size()});
-    if (k != group.rank()) continue;
-    for (auto e = block.begin; e < block.end; ++e) small[static_cast<std::size_t>(e)] = Bfloat16(double(10 * k + e));
-  }
-  const auto own = block_of(columns, group.size(), group.rank());
+  const auto own = block_of(columns, group.size(), group.rank()), own_small = block_of(5, group.size(), group.rank());
+  for (auto e = own_small.begin; e < own_small.end; ++e)
+    small[static_cast<std::size_t>(e)] = Bfloat16(double(10 * group.rank() + e));
   for (std::int64_t r = 0; r < rows; ++r)
-    for (auto c = own.begin; c < own.end; ++c) matrix.at(r, c) = T(contribution(group.rank(), r * columns + c));
-  std::vector<comm::GatherBlock> blocks{small_block, {TypeOf<T>::type, matrix.pieces(group.size())}};
+    for (auto c = own.begin; c < own.end; ++c) matrix[at(r, c)] = T(contribution(group.rank(), r * columns + c));
+  const Values<T> matrix_values(matrix);
+  const Values<Bfloat16> small_values(small);
+  std::vector<comm::GatherBlock> blocks{
+      {comm::ElementType::bfloat16, cut_by_columns(small_values.data(), sizeof(Bfloat16), 1, 5, group.size())},
+      {TypeOf<T>::type, cut_by_columns(matrix_values.data(), sizeof(T), rows, columns, group.size())}};
   group.gather_blocks(std::move(blocks), nullptr)->wait();
 
+  matrix = matrix_values.read();
+  small = small_values.read();
   bool right = true;
   for (std::int64_t k = 0; k < group.size(); ++k) {
     const auto block = block_of(columns, group.size(), k), of_small = block_of(5, group.size(), k);
     for (std::int64_t r = 0; r < rows; ++r)
-      for (auto c = block.begin; c < block.end; ++c) right &= matrix.at(r, c) == T(contribution(k, r * columns + c));
+      for (auto c = block.begin; c < block.end; ++c) right &= matrix[at(r, c)] == T(contribution(k, r * columns + c));
     for (auto e = of_small.begin; e < of_small.end; ++e)
       right &= small[static_cast<std::size_t>(e)] == Bfloat16(double(10 * k + e));
   }
   return right;
 }
 
+// Shapes whose columns two, three and four ranks cut unevenly, and evenly.
+const std::vector<std::pair<std::int64_t, std::int64_t>> shapes{{3, 5},    {1, 1},     {0, 7},  {7, 0},
+                                                                {131, 17}, {11, 1013}, {5, 12}, {1, 12108}};
+
 TEMPLATE_TEST_CASE("gathered blocks, uneven and empty ones too, arrive in their places", "", float, Bfloat16, double) {
-  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {131, 17}, {11, 1013}}) {
-    INFO(rows << " x " << columns);
-    in_each_group([&](Communicator& group) { return gathers<TestType>(group, rows, columns); });
+  for (const auto& shape : shapes) {
+    INFO(shape.first << " x " << shape.second);
+    in_each_group([&](Communicator& group) { return gathers<TestType>(group, shape.first, shape.second); });
   }
 }
 
@@ -121,27 +138,24 @@ template <class T>
 bool reduces(Communicator& group, std::int64_t rows, std::int64_t columns) {
   using Sum = typename TypeOf<T>::Sum;
   constexpr std::int64_t gap = 3;
-  CutByColumns<T> matrix{rows, columns};
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) matrix.at(r, c) = T(contribution(group.rank(), r * columns + c));
-  std::vector<std::int64_t> other(7);  // reduced beside it, cut along its one dim
-  for (std::int64_t e = 0; e < 7; ++e) other[static_cast<std::size_t>(e)] = std::int64_t(contribution(group.rank(), e));
-
+  const Values<T> matrix(contributions<T>(group, rows * columns));
+  const Values<std::int64_t> other(contributions<std::int64_t>(group, 7));  // beside it, cut along its one dim
   const auto own = block_of(columns, group.size(), group.rank()), of_other = block_of(7, group.size(), group.rank());
   const auto stride = own.size() + gap;
-  std::vector<Sum> sum(static_cast<std::size_t>(rows * stride), Sum(1000));
-  std::vector<std::int64_t> other_sum(static_cast<std::size_t>(of_other.size()), 5);
-  comm::ReduceBlock other_block{.type = comm::ElementType::int64, .pieces = {}, .sum_type = comm::ElementType::int64};
-  for (std::int64_t k = 0; k < group.size(); ++k) {
-    const auto block = block_of(7, group.size(), k);
-    other_block.pieces.push_back({other.data() + block.begin, 1, block.size(), block.size()});
-  }
-  other_block.sum = {other_sum.data(), 1, of_other.size(), of_other.size()};
-  std::vector<comm::ReduceBlock> blocks{
-      {TypeOf<T>::type, matrix.pieces(group.size()), TypeOf<Sum>::type, {sum.data(), rows, own.size(), stride}},
-      other_block};
+  const Values<Sum> sum_values(std::vector<Sum>(static_cast<std::size_t>(rows * stride), Sum(1000)));
+  const Values<std::int64_t> other_values(std::vector<std::int64_t>(static_cast<std::size_t>(of_other.size()), 5));
+  std::vector<comm::ReduceBlock> blocks{{TypeOf<T>::type,
+                                         cut_by_columns(matrix.data(), sizeof(T), rows, columns, group.size()),
+                                         TypeOf<Sum>::type,
+                                         {sum_values.data(), rows, own.size(), stride}},
+                                        {comm::ElementType::int64,
+                                         cut_by_columns(other.data(), sizeof(std::int64_t), 1, 7, group.size()),
+                                         comm::ElementType::int64,
+                                         {other_values.data(), 1, of_other.size(), of_other.size()}}};
   group.reduce_blocks(std::move(blocks), nullptr)->wait();
 
+  const auto sum = sum_values.read();
+  const auto other_sum = other_values.read();
   bool right = true;
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < stride; ++c) {
@@ -155,9 +169,9 @@ bool reduces(Communicator& group, std::int64_t rows, std::int64_t columns) {
 
 TEMPLATE_TEST_CASE("a reduction adds the sum of each rank's piece to what is there, and touches nothing beside it", "",
                    float, Bfloat16, double, std::int32_t, std::int64_t) {
-  for (const auto& [rows, columns] : {std::pair{3, 5}, {1, 1}, {0, 7}, {7, 0}, {131, 17}, {11, 1013}}) {
-    INFO(rows << " x " << columns);
-    in_each_group([&](Communicator& group) { return reduces<TestType>(group, rows, columns); });
+  for (const auto& shape : shapes) {
+    INFO(shape.first << " x " << shape.second);
+    in_each_group([&](Communicator& group) { return reduces<TestType>(group, shape.first, shape.second); });
   }
 }
 
@@ -180,12 +194,12 @@ bool exchanges(Communicator& group, Counts count) {
     for (std::int64_t row = 0; row < receive_counts.back(); ++row)
       expected.insert(expected.end(), width, row_value(k, group.rank(), row));
   }
-  std::vector<float> receive(expected.size(), -1);
+  const Values<float> sent(send), received(std::vector<float>(expected.size(), -1));
   group
-      .all_to_all_rows(send.data(), send_counts, receive.data(), receive_counts, width, comm::ElementType::float32,
+      .all_to_all_rows(sent.data(), send_counts, received.data(), receive_counts, width, comm::ElementType::float32,
                        nullptr)
       ->wait();
-  return receive == expected;
+  return received.read() == expected;
 }
 
 TEST_CASE("rows reach their ranks, whatever the counts") {
@@ -208,7 +222,9 @@ TEST_CASE("a broadcast brings the root's data, whichever rank it is") {
       for (std::int64_t root = 0; root < group.size(); ++root) {
         std::vector<std::int32_t> data(static_cast<std::size_t>(elements));
         if (group.rank() == root) std::iota(data.begin(), data.end(), static_cast<std::int32_t>(root));
-        group.broadcast(data.data(), elements, comm::ElementType::int32, root, nullptr)->wait();
+        const Values<std::int32_t> values(data);
+        group.broadcast(values.data(), elements, comm::ElementType::int32, root, nullptr)->wait();
+        data = values.read();
         for (std::size_t k = 0; k < data.size(); ++k) right &= data[k] == static_cast<std::int32_t>(k) + root;
       }
       return right;

@@ -1,16 +1,42 @@
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "groups.h"
 
 #include <numeric>
 
+#include "backend.h"
+#include "support/catch.h"
 #include "support/delaying_communicator.h"
 #include "support/ranks.h"
+
+namespace {
+
+#if __has_include(<catch2/catch_all.hpp>)
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+std::vector<tessera::test::NamedGroup> groups;
+
+// Groups do not outlive the world.
+class Release : public ListenerBase {
+ public:
+  using ListenerBase::ListenerBase;
+  void testRunEnded(const Catch::TestRunStats& stats) override {
+    ListenerBase::testRunEnded(stats);
+    groups.clear();
+  }
+};
+CATCH_REGISTER_LISTENER(Release)
+
+}  // namespace
 
 namespace tessera::test {
 
 namespace {
 
 std::vector<NamedGroup> make() {
-  const auto& all = world().communicator();
+  const auto all = make_backend();
   std::vector<std::int64_t> backwards(static_cast<std::size_t>(world().size())), alike;
   std::iota(backwards.rbegin(), backwards.rend(), 0);
   for (auto k = world().rank() % 2; k < world().size(); k += 2) alike.push_back(k);
@@ -23,8 +49,10 @@ std::vector<NamedGroup> make() {
 }  // namespace
 
 const std::vector<NamedGroup>& groups_under_test() {
-  static const auto groups = make();
+  if (groups.empty()) groups = make();
   return groups;
 }
+
+comm::Communicator& world_under_test() { return *groups_under_test().front().communicator; }
 
 }  // namespace tessera::test

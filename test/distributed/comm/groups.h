@@ -15,7 +15,9 @@ struct NamedGroup {
   std::shared_ptr<comm::Communicator> communicator;
 };
 
-// Collective over the world at its first call; the same groups afterwards.
+// Collective over the world at the first call of either; the same groups afterwards, until the tests have run.
 [[nodiscard]] const std::vector<NamedGroup>& groups_under_test();
+// All ranks.
+[[nodiscard]] comm::Communicator& world_under_test();
 
 }  // namespace tessera::test

@@ -10,6 +10,7 @@
 #include "groups.h"
 #include "support/catch.h"
 #include "support/ranks.h"
+#include "values.h"
 
 namespace tessera::test {
 namespace {
@@ -21,18 +22,25 @@ using comm::ReduceOperation;
 
 void rest(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-comm::Handle start_sum(comm::Communicator& group, std::vector<double>& data) {
-  return group.all_reduce(data.data(), static_cast<std::int64_t>(data.size()), ElementType::float64,
-                          ReduceOperation::add, nullptr);
+comm::Handle start_sum(comm::Communicator& group, const Values<double>& data, std::int64_t elements) {
+  return group.all_reduce(data.data(), elements, ElementType::float64, ReduceOperation::add, nullptr);
+}
+
+// All ranks of a backend whose ranks have met in a sum before.
+std::shared_ptr<comm::Communicator> met_world(const Values<double>& data, std::int64_t elements) {
+  const auto world = groups_under_test().front().communicator;
+  start_sum(*world, data, elements)->wait();
+  return world;
 }
 
 TEST_CASE("an operation ends when it is done, not when it is waited for; what is hidden is not exposed") {
   constexpr double pause = 0.5;
-  std::vector<double> data(10007, 1);
-  Metered metered(world().communicator());
+  constexpr std::int64_t elements = 10007;
+  const Values<double> data(std::vector<double>(elements, 1));
+  Metered metered(met_world(data, elements));
   metered.barrier();
   const double called = base::seconds_now();
-  const auto handle = start_sum(metered, data);
+  const auto handle = start_sum(metered, data, elements);
   rest(pause);
   const double rested = base::seconds_now();
   handle->wait();
@@ -45,12 +53,13 @@ TEST_CASE("an operation ends when it is done, not when it is waited for; what is
 
 TEST_CASE("an operation is under way, and who waits is blocked, until the last rank has come") {
   constexpr double late = 0.3;
-  std::vector<double> data(10007, 1);
-  Metered metered(world().communicator());
+  constexpr std::int64_t elements = 10007;
+  const Values<double> data(std::vector<double>(elements, 1));
+  Metered metered(met_world(data, elements));
   metered.barrier();
   const bool is_late = world().rank() == world().size() - 1;
   if (is_late) rest(late);
-  start_sum(metered, data)->wait();
+  start_sum(metered, data, elements)->wait();
   const auto traffic = metered.traffic(OperationKind::all_reduce);
   // The ranks leave the barrier at slightly different times.
   CHECK_ON_ALL(is_late || (traffic.seconds_exposed > late / 2 && traffic.seconds_under_way > late / 2));
@@ -75,9 +84,10 @@ TEST_CASE("each kind of operation counts the bytes that this rank sends, in grou
     INFO(under_test.name);
     Metered group(under_test.communicator);
     const auto ranks = group.size(), rank = group.rank();
-    std::vector<float> matrix(3 * 11), sum(3 * 11), rows(static_cast<std::size_t>(5 * ranks * (ranks + 1) / 2));
-    std::vector<float> received(static_cast<std::size_t>(5 * ranks * (rank + 1)));
-    std::vector<double> numbers(101);
+    const Values<float> matrix(std::vector<float>(3 * 11)), sum(std::vector<float>(3 * 11));
+    const Values<float> rows(std::vector<float>(static_cast<std::size_t>(5 * ranks * (ranks + 1) / 2)));
+    const Values<float> received(std::vector<float>(static_cast<std::size_t>(5 * ranks * (rank + 1))));
+    const Values<double> numbers(std::vector<double>(101));
     std::vector<comm::Strided> pieces;
     std::vector<std::int64_t> send_counts, receive_counts;
     for (std::int64_t k = 0; k < ranks; ++k) {
@@ -90,7 +100,7 @@ TEST_CASE("each kind of operation counts the bytes that this rank sends, in grou
     group.gather_blocks({{ElementType::float32, pieces}}, nullptr)->wait();
     group.reduce_blocks({{ElementType::float32, pieces, ElementType::float32, {sum.data(), 3, own, own}}}, nullptr)
         ->wait();
-    start_sum(group, numbers)->wait();
+    start_sum(group, numbers, 101)->wait();
     group.all_to_all_rows(rows.data(), send_counts, received.data(), receive_counts, 5, ElementType::float32, nullptr)
         ->wait();
     group.broadcast(matrix.data(), 33, ElementType::float32, ranks - 1, nullptr)->wait();
