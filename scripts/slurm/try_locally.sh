@@ -177,15 +177,19 @@ start_slurm
 say "Slurm $(sinfo --version | cut -d' ' -f2) runs"
 limited=$(submit limited mpirun train.sbatch --time=10 --signal=B:USR1@90)
 signalled=$(submit signalled srun train.sbatch)
-gpu=$(submit gpu srun train_gpu.sbatch --gres=gpu:2)
+# Its GPUs are acted: with a real one the job would train.
+gpu=''
+[ -e /dev/nvidiactl ] || gpu=$(submit gpu srun train_gpu.sbatch --gres=gpu:2)
 # Slurm looks after limits every half a minute; 60 to 120 s before the end are within the 90 s, and the half minute, ahead.
 expect_training limited
 scontrol update JobId="$limited" TimeLimit=$(($(seconds_of "$limited") / 60 + 2))
 expect_training signalled
 scancel --batch --signal=USR1 "$signalled"
-expect_end gpu "$gpu" FAILED 2:0 1
-grep -qF 'train.accelerator.device = cuda needs a part that is not yet built' "$folder/gpu.log" || fail "job gpu does not say why"
-say "job gpu was refused by the program, and not requeued"
+if [ -n "$gpu" ]; then
+  expect_end gpu "$gpu" FAILED 2:0 1
+  grep -qF 'train.accelerator.device = cuda, but ' "$folder/gpu.log" || fail "job gpu does not say why"
+  say "job gpu was refused by the program, and not requeued"
+fi
 expect_resume signalled "$signalled"
 
 cancelled=$(submit cancelled srun train.sbatch)

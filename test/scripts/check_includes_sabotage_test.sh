@@ -40,6 +40,18 @@ expect_offence 'lib/data/order.h:1: data may not include <ATen/core/Tensor.h> of
     'lib/comm/mpi/a.h:2: comm may not include <cuda_runtime.h> of CUDA' \
     'lib/comm/nccl/b.cpp:1: "a.h" names no room' 'lib/unlisted is not in the table' 'offences: 5'
 
+# CUDA's headers, and LibTorch's for it, have their folders; NCCL's have one; also in files for nvcc.
+fresh_copy; mkdir -p "$copy/lib/device/cuda" "$copy/lib/comm/nccl"
+printf '#include <cuda_runtime_api.h>\n' | tee "$copy/lib/comm/nccl/a.cu" >"$copy/lib/device/cuda/a.cpp"
+printf '#include <cuda_runtime_api.h>\n#include <nccl.h>\n' | tee "$copy/lib/device/a.cpp" >"$copy/lib/ops/a.cu"
+printf '#include <nccl.h>\n' >"$copy/lib/device/cuda/a.h"
+printf '#include <c10/cuda/CUDAStream.h>\n' | tee "$copy/lib/comm/nccl/a.h" >"$copy/lib/fsdp/a.h"
+expect_offence 'lib/device/a.cpp:1: device may not include <cuda_runtime_api.h> of CUDA (heavy: torch; CUDA in cuda)' \
+    'lib/device/a.cpp:2: device may not include <nccl.h> of NCCL' 'lib/device/cuda/a.h:1: device may not include <nccl.h> of NCCL' \
+    'lib/ops/a.cu:1: ops may not include <cuda_runtime_api.h> of CUDA' 'lib/ops/a.cu:2: ops may not include <nccl.h> of NCCL' \
+    'lib/comm/nccl/a.h:1: comm may not include <c10/cuda/CUDAStream.h> of torch' \
+    'lib/fsdp/a.h:1: fsdp may not include <c10/cuda/CUDAStream.h> of CUDA' 'offences: 7'
+
 fresh_copy; sed -i '/^| `config` |/s/ none |$/ torch in `sabotage` |/' "$copy/README.md"
 printf '#include <ATen/core/Tensor.h>\n' >"$copy/lib/config/sabotage.h"
 printf '#pragma once\n\n#include "config/sabotage.h"\n' >"$copy/lib/layout/sabotage.h"
