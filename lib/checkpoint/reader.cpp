@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
@@ -119,6 +120,13 @@ void copy_piece(const StoredPiece& piece, const at::Tensor& into, const Rectangl
 std::int64_t read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into) {
   base::expect(into.is_contiguous() && into.sizes().vec() == box.shape(), "{}: the target is not of the box's shape",
                parameter.parameter.fqn);
+  if (!into.is_cpu()) {
+    const auto on_host = at::empty_like(into, at::kCPU);
+    const auto read = read_box(parameter, box, on_host);
+    at::Tensor target = into;
+    target.copy_(on_host);
+    return read;
+  }
   base::expect(layout::intersect(box, layout::whole_box(parameter.parameter.shape)) == box || box.elements() == 0,
                "{}: the box is outside the parameter", parameter.parameter.fqn);
   std::int64_t read = 0;

@@ -77,15 +77,18 @@ std::vector<Saver::Outgoing> Saver::collect(const States& states) const {
     for (const auto& state : states[k]) {
       const auto index = hash_index++;
       if (box.elements() == 0) continue;
-      const auto element_bytes = static_cast<std::int64_t>(state.tensor.element_size());
-      const auto part = fsdp::strided_part(state.tensor.data_ptr(), state.tensor.element_size(), p.box, box);
-      outgoing.push_back(
-          {{stored_name(state.name, p.placement.parameter.fqn), stored_type(state.tensor.scalar_type()), box.shape()},
-           static_cast<const std::byte*>(part.data),
-           part.rows,
-           part.row_elements * element_bytes,
-           part.stride_elements * element_bytes,
-           index});
+      const bool is_on_host = state.tensor.is_cpu();
+      const auto tensor = is_on_host ? state.tensor : fsdp::part_of(state.tensor, p.box, box).cpu().contiguous();
+      const auto element_bytes = static_cast<std::int64_t>(tensor.element_size());
+      const auto part = fsdp::strided_part(tensor.data_ptr(), tensor.element_size(), is_on_host ? p.box : box, box);
+      outgoing.push_back({.tensor = {stored_name(state.name, p.placement.parameter.fqn),
+                                     stored_type(tensor.scalar_type()), box.shape()},
+                          .content = static_cast<const std::byte*>(part.data),
+                          .from_gpu = is_on_host ? at::Tensor() : tensor,
+                          .runs = part.rows,
+                          .run_bytes = part.row_elements * element_bytes,
+                          .stride_bytes = part.stride_elements * element_bytes,
+                          .hash_index = index});
     }
   }
   return outgoing;
@@ -94,10 +97,12 @@ std::vector<Saver::Outgoing> Saver::collect(const States& states) const {
 // Into memory of the saver's own, one behind the other.
 void Saver::copy(std::vector<Outgoing>& outgoing) {
   std::size_t bytes = 0;
-  for (const auto& o : outgoing) bytes += static_cast<std::size_t>(o.runs * o.run_bytes);
+  for (const auto& o : outgoing)
+    if (!o.from_gpu.defined()) bytes += static_cast<std::size_t>(o.runs * o.run_bytes);
   if (!copy_) copy_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   auto* to = copy_.get();
   for (auto& o : outgoing) {
+    if (o.from_gpu.defined()) continue;
     auto* const begin = to;
     for (std::int64_t run = 0; run < o.runs; ++run, to += o.run_bytes)
       std::memcpy(to, o.content + run * o.stride_bytes, static_cast<std::size_t>(o.run_bytes));

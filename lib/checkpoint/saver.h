@@ -75,7 +75,8 @@ class Saver {
   // A box of a state that this rank writes, in runs of bytes.
   struct Outgoing {
     OutgoingTensor tensor;
-    const std::byte* content = nullptr;  // in the shard, or in the copy
+    const std::byte* content = nullptr;  // in the shard, in the copy of it, or in `from_gpu`
+    at::Tensor from_gpu = {};            // what is written, where the shard is on a GPU
     std::int64_t runs = 0, run_bytes = 0, stride_bytes = 0;
     std::size_t hash_index = 0;  // among all states of all parameters
   };

@@ -1,6 +1,7 @@
 #include "train/assemble.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -48,12 +49,14 @@ std::vector<std::vector<std::string>> expert_stacks(const architecture::Architec
   return stacks;
 }
 
-device::Numbers numbers_of(config::Precision precision) {
+device::Numbers numbers_of(config::Precision precision, device::Place place) {
   switch (precision) {
     case config::Precision::automatic:
-    case config::Precision::float32: return {};
-    case config::Precision::bfloat16: return {.compute = at::kBFloat16};
-    case config::Precision::float64: return {.master = at::kDouble, .compute = at::kDouble, .wide = at::kDouble};
+      return {.compute = place == device::Place::cuda ? at::kBFloat16 : at::kFloat, .place = place};
+    case config::Precision::float32: return {.place = place};
+    case config::Precision::bfloat16: return {.compute = at::kBFloat16, .place = place};
+    case config::Precision::float64:
+      return {.master = at::kDouble, .compute = at::kDouble, .wide = at::kDouble, .place = place};
   }
   base::expect(false, "no such precision: {}", static_cast<int>(precision));
   return {};
@@ -145,9 +148,12 @@ model::Owners owners_of(const Blueprint& blueprint, std::int64_t rank) {
 void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
   const auto& model = blueprint.settings.model;
   if (model.model_path.empty()) {
-    for (auto& p : store.parameters())
+    for (auto& p : store.parameters()) {
+      const auto on_host = p.master.is_cpu() ? p.master : at::empty_like(p.master, at::kCPU);
       model::fill_initial_values(p.placement.parameter, p.box, blueprint.architecture.config(),
-                                 blueprint.settings.train.seed, p.master);
+                                 blueprint.settings.train.seed, on_host);
+      if (!p.master.is_cpu()) p.master.copy_(on_host);
+    }
     return;
   }
   const checkpoint::HuggingFaceCheckpoint stored(model.model_path, blueprint.architecture.parameters());
@@ -167,7 +173,7 @@ std::int64_t Blueprint::micro_steps(std::int64_t windows) const {
   return layout::micro_steps(windows, settings.train.micro_batch_size, data_ranks());
 }
 
-Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
+Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, device::Place place) {
   architecture::Architecture architecture(read_model(settings.model), settings.model.balance_loss);
   auto notes = warnings_of(architecture.config());
   base::Problems problems;
@@ -199,7 +205,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world) {
                       .architecture = std::move(architecture),
                       .layout = std::move(layout),
                       .placements = std::move(placements),
-                      .numbers = numbers_of(settings.train.precision),
+                      .numbers = numbers_of(settings.train.precision, place),
                       .decay = std::move(decay),
                       .notes = std::move(notes)};
   blueprint.global_batch = settings.train.global_batch_size > 0
@@ -261,10 +267,10 @@ std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split sp
 }
 
 Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
-                   checkpoint::StoredCheckpoint* stored)
+                   checkpoint::StoredCheckpoint* stored, const std::shared_ptr<comm::Communicator>& gpu_world)
     : blueprint_(std::move(blueprint)),
       rank_(world->rank()),
-      mesh_(blueprint_.layout, world),
+      mesh_(blueprint_.layout, world, gpu_world),
       memory_plan_(make_memory_plan(blueprint_, rank_)) {
   store_ =
       std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,

@@ -44,8 +44,10 @@ struct Blueprint {
   [[nodiscard]] std::int64_t micro_steps(std::int64_t windows) const;
 };
 
-// Reads config.json and plan, lays out `world` ranks and places every parameter. Error(bad_input) with all problems.
-[[nodiscard]] Blueprint make_blueprint(const config::Settings& settings, std::int64_t world);
+// Reads config.json and plan, lays out `world` ranks and places every parameter, for ranks that compute at `place`.
+// Error(bad_input) with all problems.
+[[nodiscard]] Blueprint make_blueprint(const config::Settings& settings, std::int64_t world,
+                                       device::Place place = device::Place::cpu);
 
 // The checked program of a step of `windows` sequences.
 [[nodiscard]] program::Program make_program(const Blueprint& blueprint, program::StepKind kind, std::int64_t windows);
@@ -61,16 +63,18 @@ enum class Split : std::uint8_t { training, evaluation };
 // HuggingFace checkpoint or with initial values.
 class Assembly {
  public:
-  // Collective over `world`. `stored` may be null; its parameters are the blueprint's.
+  // Collective over `world`. `stored` may be null; its parameters are the blueprint's. `gpu_world` (see mesh.h) is null
+  // where the blueprint's place is the CPU, or for one rank.
   Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
-           checkpoint::StoredCheckpoint* stored = nullptr);
+           checkpoint::StoredCheckpoint* stored = nullptr,
+           const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
   Assembly(const Assembly&) = delete;  // its parts refer to each other
   Assembly& operator=(const Assembly&) = delete;
 
   [[nodiscard]] const Blueprint& blueprint() const { return blueprint_; }
   [[nodiscard]] std::int64_t rank() const { return rank_; }
   [[nodiscard]] const mesh::Mesh& mesh() const { return mesh_; }
-  [[nodiscard]] comm::Communicator& world() const { return *mesh_.communicator("world"); }
+  [[nodiscard]] comm::Communicator& world() const { return *mesh_.host("world"); }
   [[nodiscard]] fsdp::ParameterStore& store() { return *store_; }
   [[nodiscard]] optim::Optimizer& optimizer() { return *optimizer_; }
   [[nodiscard]] executor::Executor& executor() { return *executor_; }

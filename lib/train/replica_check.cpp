@@ -19,7 +19,8 @@ namespace {
 
 std::uint64_t hash_of(const at::Tensor& tensor) {
   base::expect(tensor.is_contiguous(), "a shard is contiguous");
-  return base::xxh3(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
+  const auto on_host = tensor.cpu();
+  return base::xxh3(std::span(static_cast<const std::byte*>(on_host.const_data_ptr()), on_host.nbytes()));
 }
 
 // The hashes of one group's states on all ranks of it, while they are gathered.
@@ -88,9 +89,9 @@ ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Opti
   const auto states = hash_states(store, optimizer);
   std::map<std::string, GroupHashes> groups;
   for (std::size_t s = 0; s < states.size(); ++s) groups[states[s].replicate_group].states.push_back(s);
-  for (auto& [name, group] : groups) start_gather(group, states, *mesh.communicator(name));
+  for (auto& [name, group] : groups) start_gather(group, states, *mesh.host(name));
 
-  const auto rank = mesh.communicator("world")->rank();
+  const auto rank = mesh.host("world")->rank();
   std::vector<ReplicatedState> replicated(states.size());
   ReplicaCount count{.states = states.size()};
   for (auto& [name, group] : groups) {
@@ -109,7 +110,7 @@ ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Opti
     failure = {base::ExitCode::rank_failed,
                fmt::format("after step {} {}; what was trained since the last check that passed is not to be trusted",
                            step, *difference)};
-  comm::agree(*mesh.communicator("world"), failure);
+  comm::agree(*mesh.host("world"), failure);
   return count;
 }
 

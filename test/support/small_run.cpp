@@ -179,8 +179,8 @@ Start::Start(const config::Settings& settings, const std::shared_ptr<comm::Commu
     : Start(blueprint_of(settings, world->size()), world) {}
 
 Start::Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
-             checkpoint::StoredCheckpoint* stored)
-    : assembly_(std::move(blueprint), world, stored),
+             checkpoint::StoredCheckpoint* stored, const std::shared_ptr<comm::Communicator>& gpu_world)
+    : assembly_(std::move(blueprint), world, stored, gpu_world),
       training_(train::make_dataset(assembly_.blueprint(), train::Split::training)) {}
 
 std::vector<Start::Step> Start::steps(std::int64_t count) const {

@@ -79,7 +79,7 @@ class Start {
                  const std::shared_ptr<comm::Communicator>& world = comm::solo_communicator());
   // `stored`: the checkpoint to go on from, or null.
   Start(train::Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
-        checkpoint::StoredCheckpoint* stored = nullptr);
+        checkpoint::StoredCheckpoint* stored = nullptr, const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
 
   [[nodiscard]] train::Assembly& assembly() { return assembly_; }
   [[nodiscard]] const data::Dataset& training() const { return *training_; }

@@ -10,11 +10,18 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "ops/upload.h"
 
 namespace tessera::moe::gpu {
 namespace {
+
+// 0 as often as counts[0] says, then 1, ...: `total` numbers, which the GPU need not be asked for.
+at::Tensor number_by_count(const at::Tensor& counts, std::int64_t total) {
+  return at::repeat_interleave(counts, std::optional<std::int64_t>(total));
+}
 
 // [owners, tokens] bool: the owner has an expert of the token.
 at::Tensor wanted_by(const at::Tensor& owner, const at::Tensor& token, std::int64_t owners, std::int64_t tokens) {
@@ -65,7 +72,7 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   // The last owner whose first expert is not above the slot's: of owners without experts the next one has it.
   const auto experts = slots.expert_count.numel();
   const auto first = ops::upload(first_expert, slots.token.device());
-  const auto expert = at::repeat_interleave(slots.expert_count, slots.token.numel());
+  const auto expert = number_by_count(slots.expert_count, slots.token.numel());
   const auto owner = at::searchsorted(first, expert, /*out_int32=*/false, /*right=*/true).sub_(1);
   const auto wanted = wanted_by(owner, slots.token, owners, tokens);
   const auto counts = at::cat({wanted.sum(1), slots.expert_count}).cpu();  // the host waits
@@ -92,7 +99,7 @@ ExpertOrder order_by_expert(const at::Tensor& slot, const at::Tensor& source_row
   const auto total = slot.numel();
   const auto table = ops::upload(blocks.sizes, slot.device());
   const auto of_slot = [&](const std::vector<std::int64_t>& of_block) {
-    return at::index_select(ops::upload(of_block, slot.device()), 0, at::repeat_interleave(table, total));
+    return at::index_select(ops::upload(of_block, slot.device()), 0, number_by_count(table, total));
   };
   auto place = of_slot(blocks.shift).add_(at::arange(total, slot.options()));
   auto row = at::index_select(slot, 0, place).add_(of_slot(blocks.first_row));

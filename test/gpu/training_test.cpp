@@ -1,0 +1,80 @@
+// If this failed, a run on a GPU would train something else than a run on the CPU, mix memory of both, or make the host
+// wait where it need not. On the stand-in for a GPU: it has the GPU's rules, not its order of streams.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "placed_run.h"
+#include "support/catch.h"
+#include "support/torch_double/torch_double.h"
+
+namespace tessera::test {
+namespace {
+
+using device::Place;
+
+const Words float32{"--train.precision", "float32"};
+
+void check_same_training(const SmallRun& files, const Words& words) {
+  CAPTURE(words);
+  PlacedRun cpu(files.settings(joined(float32, words)), Place::cpu);
+  PlacedRun gpu(files.settings(joined(float32, words)), Place::cuda);
+  CHECK(largest_deviation(gpu.first_gradients().of, cpu.first_gradients().of) < 1e-5);
+  const auto expected = cpu.train(10), found = gpu.train(10);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    CAPTURE(k);
+    REQUIRE(found[k].outcome == executor::Outcome::done);
+    CHECK(std::abs(found[k].cross_entropy - expected[k].cross_entropy) <= 1e-5 * expected[k].cross_entropy);
+    CHECK(std::abs(found[k].balance_loss - expected[k].balance_loss) <= 1e-5 * std::abs(expected[k].balance_loss));
+    CHECK(std::abs(found[k].z_loss - expected[k].z_loss) <= 1e-5 * std::abs(expected[k].z_loss));
+    CHECK(std::abs(found[k].grad_norm - expected[k].grad_norm) <= 1e-5 * expected[k].grad_norm);
+    CHECK(found[k].expert_load == expected[k].expert_load);
+    CHECK(found[k].valid_tokens == expected[k].valid_tokens);
+  }
+}
+
+TEST_CASE("ten steps on a GPU have the CPU's losses, norms and loads, and the CPU's gradients, in float32") {
+  const SmallRun files;
+  check_same_training(files, {});
+  for (const auto& words : std::vector<Words>{
+           {"--model.balance_loss", "per_layer", "--model.router_z_loss_coef", "0.01"},
+           {"--model.balance_loss", "sequence", "--data.documents", "separate"},
+           {"--train.gradient_checkpointing.enable", "true", "--train.gradient_checkpointing.scope", "full"},
+           {"--train.gradient_checkpointing.enable", "true", "--train.gradient_checkpointing.scope", "experts"},
+           {"--train.debug.poison_freed", "true"},
+           {"--train.optimizer.type", "sgd", "--train.optimizer.momentum", "0.5"},
+           {"--train.optimizer.norm_type", "inf", "--train.optimizer.max_grad_norm", "0.1"},
+           {"--train.global_batch_size", "5", "--train.micro_batch_size", "2"}})
+    check_same_training(files, words);
+}
+
+TEST_CASE("a run on a GPU computes in bfloat16 unless it is told otherwise, near float32's losses") {
+  const SmallRun files;
+  PlacedRun wide(files.settings(float32), Place::cpu),
+      narrow(files.settings({"--train.precision", "auto"}), Place::cuda);
+  CHECK(narrow.start().assembly().blueprint().numbers.compute == at::kBFloat16);
+  const auto expected = wide.train(3), found = narrow.train(3);
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    CHECK(std::abs(found[k].cross_entropy - expected[k].cross_entropy) < 1e-2 * expected[k].cross_entropy);
+}
+
+// Operations for which the host waits, by name, in a step of `words` after the first.
+std::map<std::string, int> waits_of_a_step(const SmallRun& files, const Words& words) {
+  PlacedRun run(files.settings(words), Place::cuda);
+  static_cast<void>(run.train(1));
+  torch_double::reset_synchronisations();
+  static_cast<void>(run.train(1));
+  std::map<std::string, int> waits;
+  for (const auto& name : torch_double::counted_synchronisations()) ++waits[name];
+  return waits;
+}
+
+TEST_CASE("in a step of one rank the host waits for the GPU only for what close reads") {
+  const SmallRun files;
+  // Losses, loads, which layers are finite, norms: at the end of the step, one after the other.
+  const std::map<std::string, int> close{{"copy to host", 4}};
+  CHECK(waits_of_a_step(files, {"--model.hidden_size", "24", "--model.moe_intermediate_size", "16"}) == close);
+}
+
+}  // namespace
+}  // namespace tessera::test
