@@ -76,8 +76,10 @@ TEST_CASE("a split orders its ranks by key, and takes part of them") {
   for (const auto calls : {Calls::block, Calls::return_at_once}) {
     const Joined joined(calls);
     ncclComm_t part = nullptr, none = nullptr;
-    ncclCommSplit(joined.communicator, joined.rank % 2, -joined.rank, &part, nullptr);
-    settle(part);
+    const auto result = ncclCommSplit(joined.communicator, joined.rank % 2, -joined.rank, &part, nullptr);
+    CHECK_ON_ALL((result == ncclInProgress) == (calls == Calls::return_at_once));
+    CHECK_ON_ALL((part == nullptr) == (calls == Calls::return_at_once));
+    settle(joined.communicator);
     const auto members = (joined.size + 1 - joined.rank % 2) / 2, behind = (joined.size - 1 - joined.rank) / 2;
     int count = 0, rank = -1;
     ncclCommCount(part, &count);
@@ -92,6 +94,7 @@ TEST_CASE("a split orders its ranks by key, and takes part of them") {
     CHECK_ON_ALL(data.values()[0] == static_cast<float>(last_alike));
 
     ncclCommSplit(joined.communicator, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr);
+    settle(joined.communicator);
     CHECK_ON_ALL(none == nullptr);
     ncclCommDestroy(part);
   }

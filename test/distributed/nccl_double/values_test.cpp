@@ -1,6 +1,7 @@
 // If this failed, the double of NCCL would move other values than NCCL does, or find fault with what is right.
-#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "joined.h"
@@ -104,6 +105,17 @@ TEST_CASE("integers and doubles are summed in their types") {
   CHECK_ON_ALL(reduce(std::int64_t{1} << 40, ncclInt64));
   CHECK_ON_ALL(reduce(std::int32_t{16777217}, ncclInt32));
   CHECK_ON_ALL(reduce(16777217.0, ncclFloat64));
+}
+
+TEST_CASE("a maximum passes over NaN, as on a GPU") {
+  const Joined joined;
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const DeviceArray<float> data(std::vector<float>{joined.rank == 0 ? nan : static_cast<float>(joined.rank), nan});
+  ncclAllReduce(data.data(), data.data(), 2, ncclFloat32, ncclMax, joined.communicator, joined.lane);
+  cudaStreamSynchronize(joined.lane);
+  const auto values = data.values();
+  CHECK_ON_ALL(joined.size == 1 ? std::isnan(values[0]) : values[0] == static_cast<float>(joined.size - 1));
+  CHECK_ON_ALL(std::isnan(values[1]));
 }
 
 TEST_CASE("a broadcast from each root, which the others need no send buffer for") {

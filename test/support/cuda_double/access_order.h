@@ -1,8 +1,9 @@
 // Which operations are ordered, and whether two that touch the same bytes are.
 //
-// Happens-before by vector clocks (Fidge 1988; Mattern 1989): the host and each stream are actors; an operation's clock
-// says of every actor how much of it surely came before. Clocks are worked out when operations are enqueued, so that a
-// missing wait is found whatever the timing.
+// Happens-before by vector clocks (Fidge 1988; Mattern 1989): each stream, and each thread of the host that calls, is
+// an actor; an operation's clock says of every actor how much of it surely came before. What threads of the host tell
+// each other is not seen: a thread knows of the work that it has waited for itself, or asked about. Clocks are worked
+// out when operations are enqueued, so that a missing wait is found whatever the timing.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,7 @@
 
 namespace tessera::test::cuda_double {
 
-using Actor = std::size_t;
-constexpr Actor host_actor = 0;  // all threads of the host together
+using Actor = std::size_t;  // from 1
 
 class VectorClock {
  public:

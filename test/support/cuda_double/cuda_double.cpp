@@ -18,16 +18,14 @@ void launch(cudaStream_t stream, std::string_view name, std::vector<ByteRange> r
   auto* on = runtime().stream_of(stream, kernel);
   if (on == nullptr) return;
   runtime().before_use(*on, kernel);
-  runtime().issue(*on, {{kernel, std::move(reads), std::move(writes)}}, std::move(body));
+  runtime().issue(*on, {{kernel, std::move(reads), std::move(writes)}}, runtime().host(), std::move(body));
 }
 
 namespace {
 
-void host_access(cuda_double::Part part) {
-  auto& gpu = runtime();
-  const std::lock_guard lock(gpu.mutex);
-  const auto time = gpu.host.advance(cuda_double::host_actor);
-  gpu.check_accesses({part}, cuda_double::host_actor, "the host", gpu.host, time);
+void host_access(const cuda_double::Part& part) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().check_host_accesses(part);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ cudaError_t release(void* memory, AllocationKind kind, std::string_view call) {
       report_fault(fmt::format("{}: {} is not what it gave out, or has been freed", call, memory));
       return remember(cudaErrorInvalidValue);
     }
-    if (const auto pending = allocation->accesses.pending(runtime().host))
+    if (const auto pending = allocation->accesses.pending(runtime().host()))
       report_fault(fmt::format("{} of {} while {} may still {} it: synchronize with an event behind that first", call,
                                allocation->name(), pending->operation,
                                pending->kind == AccessKind::read ? "read" : "write"));
@@ -81,7 +81,7 @@ cudaError_t enqueue(const Copy& copy, cudaMemcpyKind kind, cudaStream_t handle, 
   if (overlap(reads, writes)) report_fault(call + ": source and destination overlap");
   const bool known = runtime().memory.why_not(reads).empty() && runtime().memory.why_not(writes).empty();
   runtime().issue(
-      *stream, {{call, {reads}, {writes}}}, known ? std::function<void()>(copy) : [] {});
+      *stream, {{call, {reads}, {writes}}}, runtime().host(), known ? std::function<void()>(copy) : [] {});
   return known ? cudaSuccess : remember(cudaErrorInvalidValue);
 }
 
@@ -123,7 +123,7 @@ cudaError_t cudaMemsetAsync(void* memory, int byte, std::size_t bytes, cudaStrea
   runtime().before_use(*stream, "cudaMemsetAsync");
   if (bytes == 0) return cudaSuccess;
   const bool known = runtime().memory.why_not(bytes_of(memory, bytes)).empty();
-  runtime().issue(*stream, {{"cudaMemsetAsync", {}, {bytes_of(memory, bytes)}}}, [=] {
+  runtime().issue(*stream, {{"cudaMemsetAsync", {}, {bytes_of(memory, bytes)}}}, runtime().host(), [=] {
     if (known) std::memset(memory, byte, bytes);
   });
   return known ? cudaSuccess : remember(cudaErrorInvalidValue);

@@ -64,9 +64,10 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ma
     const std::lock_guard lock(runtime().mutex);
     auto* from = ready(parent, "ncclCommSplit");
     if (from == nullptr || made == nullptr) return refuse();
-    const auto result = begin_split(*from, color, key, &part, config);
+    const auto result = begin_split(*from, color, key, made, &part, config);
     if (result != ncclSuccess) return result;
-    *made = color == NCCL_SPLIT_NOCOLOR ? nullptr : part;
+    if (!from->blocking) return in_group() ? ncclSuccess : ncclInProgress;
+    if (color != NCCL_SPLIT_NOCOLOR) *made = part;
   }
   return finish_or_queue(part);
 }

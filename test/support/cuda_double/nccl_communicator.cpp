@@ -20,6 +20,16 @@ std::vector<std::unique_ptr<ncclComm>>& all() {
   return communicators;
 }
 
+// False: the part is still being made.
+bool end_split(ncclComm& parent) {
+  if (!parent.part->created) return false;
+  auto* part = std::exchange(parent.part, nullptr);
+  if (part->error != ncclSuccess) parent.error = part->error.load();
+  if (part->life == Life::creating) part->life = Life::usable;
+  *parent.part_goes_to = part->life == Life::usable ? part : nullptr;
+  return true;
+}
+
 bool is_living(const ncclComm& one) { return one.life != Life::destroyed && one.life != Life::aborted; }
 
 }  // namespace
@@ -48,7 +58,7 @@ ncclComm* ready(ncclComm_t handle, std::string_view call) {
   const char* why = nullptr;
   if (communicator->life == Life::creating) why = "is still being created";
   if (communicator->life == Life::finalized) why = "has been finalized";
-  if (communicator->poll_once_more || communicator->owed)
+  if (communicator->poll_once_more || communicator->owed || communicator->part != nullptr)
     why = "does not block, and was not seen to have ended its last call";
   if (why == nullptr) return communicator;
   report_fault(
@@ -63,6 +73,7 @@ ncclResult_t poll(ncclComm& communicator) {
     communicator.poll_once_more = false;
     return ncclInProgress;
   }
+  if (communicator.part != nullptr && !end_split(communicator)) return ncclInProgress;
   if (communicator.life == Life::creating) communicator.life = Life::usable;
   if (communicator.owed) std::exchange(communicator.owed, nullptr)();
   if (communicator.life == Life::finalized && communicator.running > 0) return ncclInProgress;

@@ -34,12 +34,15 @@ struct ncclComm {
   // One that does not block says ncclInProgress at least once after each call.
   bool poll_once_more = false;
   std::function<void()> owed;  // enqueues what it was given
+  // Of one that does not block and is being split: the part, and where it is to be said. (NCCL sets it at the end.)
+  ncclComm* part = nullptr;
+  ncclComm_t* part_goes_to = nullptr;
 
   std::atomic<bool> given_up{false};  // aborted, or stuck: its operations move nothing any more
   std::atomic<int> running{0};        // enqueued and not yet done
   // Of its last operation: behind it in its queue, its stream and when.
   std::shared_ptr<tessera::test::cuda_double::Passage> last;
-  tessera::test::cuda_double::Actor last_actor = tessera::test::cuda_double::host_actor;
+  tessera::test::cuda_double::Actor last_actor = 0;
   std::uint64_t last_time = 0;
   std::uint64_t splits = 0, operations = 0;
 };

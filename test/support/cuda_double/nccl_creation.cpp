@@ -204,21 +204,27 @@ ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& uniqu
   return ncclSuccess;
 }
 
-ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* made, const ncclConfig_t* config) {
-  if (made == nullptr || (color < 0 && color != NCCL_SPLIT_NOCOLOR)) {
+ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* to, ncclComm** made,
+                         const ncclConfig_t* config) {
+  if (to == nullptr || (color < 0 && color != NCCL_SPLIT_NOCOLOR)) {
     report_fault(fmt::format("ncclCommSplit: color {} is neither a number from 0 nor NCCL_SPLIT_NOCOLOR", color));
     return ncclInvalidArgument;
   }
-  if (runtime().host.of(parent.last_actor) < parent.last_time)
+  if (runtime().host().of(parent.last_actor) < parent.last_time)
     report_fault(fmt::format("ncclCommSplit: {} has operations that the host has not waited for", parent.name));
   auto* part = make_communicator();
   part->blocking = parent.blocking;
+  *to = nullptr;
   part->device = parent.device;
   if (!configure(*part, config, "ncclCommSplit")) {
     part->life = ncclComm::Life::destroyed;
     return ncclInvalidArgument;
   }
-  part->poll_once_more = !part->blocking;
+  if (!parent.blocking) {
+    parent.poll_once_more = true;
+    parent.part = part;
+    parent.part_goes_to = to;
+  }
   part->key = key_of_part(parent.key, ++parent.splits, color);
   const Splitting own{color, key, mail().process(), parent.rank};
   part->creation = std::thread([part, own, from = parent.key, processes = parent.processes] {

@@ -19,9 +19,11 @@ constexpr std::int32_t founder = -1;
 // A rank has come to a communicator whose id was made here. On any thread.
 void found_communicator(const Bytes& joining);
 
-// Both begin; `*made` is what finish_creation() ends. Of a colour that is none it cannot be used then.
+// Both begin; `*made` is what finish_creation() ends. A part of no colour cannot be used then.
 ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config);
-ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* made, const ncclConfig_t* config);
+// A parent that does not block sets `*to` when it is polled after the end.
+ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* to, ncclComm** made,
+                         const ncclConfig_t* config);
 // Waits for a communicator that blocks.
 ncclResult_t finish_creation(ncclComm& communicator);
 

@@ -174,7 +174,7 @@ void wait_for(CUstream_st& stream, const CUstream_st& other, std::shared_ptr<Pas
 
 }  // namespace
 
-void enqueue_operations(std::vector<NcclOperation> operations) {
+void enqueue_operations(std::vector<NcclOperation> operations, const VectorClock& host) {
   auto& communicator = *operations.front().communicator;
   const auto streams = streams_of(operations);
   auto& leader = *streams.front();
@@ -190,7 +190,7 @@ void enqueue_operations(std::vector<NcclOperation> operations) {
   // One after the other, on whatever stream.
   const auto done = std::make_shared<Passage>();
   const auto before = std::exchange(communicator.last, done);
-  runtime().issue(leader, parts,
+  runtime().issue(leader, parts, host,
                   [execution = Execution(std::move(operations), next_launch()), before, done, &communicator]() mutable {
                     if (before) before->wait();
                     execution.run();

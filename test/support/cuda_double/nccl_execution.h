@@ -15,6 +15,7 @@ namespace tessera::test::cuda_double {
 
 // Under the lock of the runtime. On all of their streams if they name several: it begins when all have come so far, and
 // all wait for its end ("CUDA Stream Semantics"). `operations` are all of one communicator, which is ready.
-void enqueue_operations(std::vector<NcclOperation> operations);
+// `host` is what the thread knew that called them.
+void enqueue_operations(std::vector<NcclOperation> operations, const VectorClock& host);
 
 }  // namespace tessera::test::cuda_double

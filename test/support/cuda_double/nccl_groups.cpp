@@ -37,14 +37,14 @@ std::vector<std::vector<NcclOperation>> by_communicator(const std::vector<NcclOp
 ncclResult_t begin(std::vector<NcclOperation> operations) {
   auto& communicator = *operations.front().communicator;
   if (communicator.blocking) {
-    enqueue_operations(std::move(operations));
+    enqueue_operations(std::move(operations), runtime().host());
     return ncclSuccess;
   }
   for (const auto& operation : operations) operation.stream->owed_by = &communicator;
   communicator.poll_once_more = true;
-  communicator.owed = [operations = std::move(operations)] {
+  communicator.owed = [operations = std::move(operations), host = runtime().host()] {
     for (const auto& operation : operations) operation.stream->owed_by = nullptr;
-    enqueue_operations(operations);
+    enqueue_operations(operations, host);
   };
   return ncclInProgress;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace tessera::test::cuda_double {
 
@@ -21,12 +22,25 @@ struct Bfloat16 {
   }
 };
 
+// As CUDA's fmaxf and fminf, which NCCL uses: of a NaN and a number the number.
+template <class T>
+T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
+  return std::max(a, b);
+}
+
+template <class T>
+T smaller(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmin(a, b);
+  return std::min(a, b);
+}
+
 template <class T>
 T combine(T a, T b, ncclRedOp_t reduction) {
   switch (reduction) {
     case ncclProd: return static_cast<T>(a * b);
-    case ncclMax: return std::max(a, b);
-    case ncclMin: return std::min(a, b);
+    case ncclMax: return larger(a, b);
+    case ncclMin: return smaller(a, b);
     default: return static_cast<T>(a + b);
   }
 }

@@ -81,7 +81,7 @@ CUstream_st* Runtime::stream_of(cudaStream_t handle, std::string_view call) {
     const auto device = static_cast<std::size_t>(current_device());
     if (default_streams_.size() <= device) default_streams_.resize(device + 1);
     auto& stream = default_streams_[device];
-    if (!stream) stream = std::make_unique<CUstream_st>(actors_++, current_device(), "the default stream");
+    if (!stream) stream = std::make_unique<CUstream_st>(++actors_, current_device(), "the default stream");
     return stream.get();
   }
   auto* stream = find_handle(streams_, handle);
@@ -100,7 +100,7 @@ CUevent_st* Runtime::event_of(cudaEvent_t handle, std::string_view call) {
 }
 
 CUstream_st* Runtime::create_stream(int device) {
-  streams_.push_back(std::make_unique<CUstream_st>(actors_++, device, fmt::format("stream {}", ++streams_made_)));
+  streams_.push_back(std::make_unique<CUstream_st>(++actors_, device, fmt::format("stream {}", ++streams_made_)));
   return streams_.back().get();
 }
 
@@ -128,21 +128,40 @@ void Runtime::check_not_owed(const CUstream_st& stream, std::string_view call) {
                     call, stream.owed_by->name, stream.name));
 }
 
-void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, std::function<void()> work) {
+namespace {
+struct HostThread {
+  Actor actor = 0;
+  VectorClock clock;
+};
+thread_local HostThread the_thread;
+}  // namespace
+
+VectorClock& Runtime::host() {
+  if (the_thread.actor == 0) the_thread.actor = ++actors_;
+  return the_thread.clock;
+}
+
+void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host,
+                    std::function<void()> work) {
   stream.clock.join(host);
-  const auto time = stream.clock.advance(stream.actor);
-  check_accesses(parts, stream.actor, stream.name, stream.clock, time);
+  stream.clock.advance(stream.actor);
+  check_accesses(parts, {stream.actor, stream.name, stream.clock, host});
   stream.enqueue([delay = next_delay_us(), work = std::move(work)] {
     if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
     work();
   });
 }
 
-void Runtime::check_accesses(const std::vector<Part>& parts, Actor actor, std::string_view where,
-                             const VectorClock& clock, std::uint64_t time) {
+void Runtime::check_host_accesses(const Part& part) {
+  auto& clock = host();
+  clock.advance(the_thread.actor);
+  check_accesses({part}, {the_thread.actor, "the host", clock, clock});
+}
+
+void Runtime::check_accesses(const std::vector<Part>& parts, const Accessor& accessor) {
   const auto check = [&](const Part& part, const ByteRange& range, AccessKind kind) {
     if (range.empty()) return;
-    const auto operation = fmt::format("{} on {}", part.name, where);
+    const auto operation = fmt::format("{} on {}", part.name, accessor.where);
     const auto why = memory.why_not(range);
     if (!why.empty()) {
       report_fault(fmt::format("{} {} memory that it may not: {}", operation,
@@ -150,8 +169,9 @@ void Runtime::check_accesses(const std::vector<Part>& parts, Actor actor, std::s
       return;
     }
     auto& allocation = *memory.at(range.begin);
-    const auto fault =
-        allocation.accesses.add({range, kind, actor, time, operation}, clock, host, allocation.storage.get());
+    const auto time = accessor.clock.of(accessor.actor);
+    const auto fault = allocation.accesses.add({range, kind, accessor.actor, time, operation}, accessor.clock,
+                                               accessor.host, allocation.storage.get());
     if (fault) report_fault(*fault + "; of " + allocation.name());
   };
   for (const auto& part : parts) {
@@ -173,7 +193,7 @@ void Runtime::wait_for_device(int device) {
     for_each_stream([&](CUstream_st& stream) {
       if (stream.device != device) return;
       passages.push_back(stream.mark());
-      host.join(stream.clock);
+      host().join(stream.clock);
     });
   }
   for (const auto& passage : passages) passage->wait();

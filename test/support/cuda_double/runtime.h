@@ -34,7 +34,6 @@ class Runtime {
 
   std::recursive_mutex mutex;
   MemoryRegistry memory;
-  VectorClock host;
   int device_count = 8;
 
   // Null, and a fault in the name of `call`, if the handle is none or was destroyed. A null handle: the default stream
@@ -46,11 +45,12 @@ class Runtime {
   [[nodiscard]] CUevent_st* create_event(unsigned int flags, int device);
   void destroy_event(CUevent_st* event);
 
-  // Orders and checks an operation of `stream`, and enqueues `work`.
-  void issue(CUstream_st& stream, const std::vector<Part>& parts, std::function<void()> work);
-  // Orders and checks accesses of `actor` with its clock, as stream or host.
-  void check_accesses(const std::vector<Part>& parts, Actor actor, std::string_view where, const VectorClock& clock,
-                      std::uint64_t time);
+  // What the calling thread knows to be over.
+  [[nodiscard]] VectorClock& host();
+  // Orders and checks an operation of `stream` that was called by a thread that knew `host`, and enqueues `work`.
+  void issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host, std::function<void()> work);
+  // Orders and checks accesses that the calling thread makes itself.
+  void check_host_accesses(const Part& part);
   // A fault if `call` may not use the stream now.
   static void before_use(const CUstream_st& stream, std::string_view call);
   // The part of it that holds within a group too.
@@ -64,9 +64,15 @@ class Runtime {
   void set_delays(std::uint32_t seed, int longest_us);
 
  private:
+  struct Accessor {
+    Actor actor = 0;
+    std::string_view where;
+    const VectorClock &clock, &host;
+  };
+  void check_accesses(const std::vector<Part>& parts, const Accessor& accessor);
   [[nodiscard]] int next_delay_us();
 
-  Actor actors_ = 1;  // the host
+  Actor actors_ = 0;
   std::size_t streams_made_ = 0;
   std::vector<std::unique_ptr<CUstream_st>> streams_, destroyed_;
   std::vector<std::unique_ptr<CUstream_st>> default_streams_;  // by device

@@ -27,7 +27,7 @@ cudaError_t create(cudaStream_t* stream, unsigned int flags, int priority) {
 // The host has waited for a point of that clock.
 void join_host(const VectorClock& clock) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().host.join(clock);
+  runtime().host().join(clock);
 }
 
 struct Point {
@@ -131,7 +131,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
                              event->device, stream->name, stream->device));
     return remember(cudaErrorInvalidResourceHandle);
   }
-  stream->clock.join(runtime().host);
+  stream->clock.join(runtime().host());
   event->clock = stream->clock;
   event->passage = stream->mark();
   return cudaSuccess;
@@ -142,7 +142,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const auto* event = runtime().event_of(handle, "cudaEventQuery");
   if (event == nullptr) return remember(cudaErrorInvalidResourceHandle);
   if (event->passage && !event->passage->has_passed()) return cudaErrorNotReady;
-  runtime().host.join(event->clock);
+  runtime().host().join(event->clock);
   return cudaSuccess;
 }
 
