@@ -35,9 +35,9 @@ IValue mapped(const IValue& value, const Visit& visit) {
 // Elementwise operations, by name without overload; of an overload that is generated, the tag may be missing.
 const std::set<std::string>& elementwise() {
   static const auto* names = [] {
-    auto* found = new std::set<std::string>{"aten::fill_",       "aten::fill",        "aten::masked_fill_",
-                                            "aten::masked_fill", "aten::index_fill_", "aten::_index_put_impl_",
-                                            "aten::index_put_"};
+    auto* found = new std::set<std::string>{"aten::fill_",       "aten::fill",         "aten::masked_fill_",
+                                            "aten::masked_fill", "aten::index_fill_",  "aten::_index_put_impl_",
+                                            "aten::index_put_",  "aten::floor_divide", "aten::floor_divide_"};
     for (const auto& name : c10::Dispatcher::singleton().getAllOpNames())
       if (const auto op = c10::Dispatcher::singleton().findOp(name); op.has_value() && op->hasTag(at::Tag::pointwise))
         found->insert(name.name);
@@ -45,6 +45,8 @@ const std::set<std::string>& elementwise() {
   }();
   return *names;
 }
+
+bool takes_numbers(const std::string& name) { return is_of_lists(name) || elementwise().count(name) != 0; }
 
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -69,8 +71,7 @@ void check_place(const c10::OperatorHandle& op, const c10::Argument& argument, c
   [[maybe_unused]] const auto ignored = mapped(value, [&](const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.is_privateuseone()) return tensor;
     const auto& name = op.operator_name().name;
-    if (tensor.dim() > 0 || is_written(argument) || elementwise().count(name) == 0)
-      refuse_mixture(name, argument.name());
+    if (tensor.dim() > 0 || is_written(argument) || !takes_numbers(name)) refuse_mixture(name, argument.name());
     return tensor;
   });
 }
@@ -82,6 +83,8 @@ void require_kernel(const c10::OperatorHandle& op) {
 }
 
 }  // namespace
+
+bool is_of_lists(const std::string& operation) { return operation.rfind("aten::_foreach_", 0) == 0; }
 
 void require_one_place(const char* operation, std::initializer_list<at::Tensor> tensors) {
   for (const auto& tensor : tensors)

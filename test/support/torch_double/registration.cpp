@@ -129,4 +129,18 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 
+// Kernels that LibTorch composes of smaller operations for a device that it does not know, while the CPU and CUDA have
+// one of their own (such as silu_backward), or CUDA alone (of lists of tensors): one operation here too.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op.has_value() || name.getNamespace() != "aten") continue;
+    const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+                          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
+    const bool whole = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) || is_of_lists(name.name);
+    if (composed && whole)
+      library.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  }
+}
+
 }  // namespace tessera::test::torch_double

@@ -48,8 +48,8 @@ bool synchronises(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> argu
   const auto& name = op.operator_name().name;
   if (synchronising.count(name) != 0) return true;
   if (name == "aten::repeat_interleave") return arguments.size() == 2 && arguments[1].isNone();
-  if (name == "aten::index" || name == "aten::index_put_" || name == "aten::_index_put_impl_")
-    return has_mask(arguments[1]);
+  // (aten::index asks for nonzero by itself.)
+  if (name == "aten::_index_put_impl_") return has_mask(arguments[1]);
   return false;
 }
 
