@@ -20,7 +20,8 @@ struct ReleaseMemory {
   MemoryKind kind = MemoryKind::host;
   void operator()(std::byte* memory) const;
 };
-// Freeing memory of the GPU waits for what is under way there.
+// Freeing memory of the GPU, or pinned memory, waits for what is under way there; while an exception passes it is not
+// freed.
 using Memory = std::unique_ptr<std::byte[], ReleaseMemory>;
 
 // At least `bytes`, aligned to 256; its content is undefined. Throws Error(bad_input) if there is not so much.

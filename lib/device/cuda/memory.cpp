@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "device/cuda/check.h"
 #include "device/gpu_memory.h"
@@ -20,8 +21,11 @@ std::byte* allocate_for_gpu(MemoryKind kind, std::int64_t bytes) {
   return nullptr;
 }
 
-// Errors are those of earlier operations, or of a process that ends: the next call that may throw reports them.
+// Freeing waits for what is under way on the GPU. Where an exception passes that may be a collective which this rank
+// has started and others never will: the job could not end. The process is about to, and its memory with it.
 void release_for_gpu(MemoryKind kind, std::byte* memory) {
+  if (std::uncaught_exceptions() > 0) return;
+  // Errors are those of earlier operations: the next call that may throw reports them.
   static_cast<void>(kind == MemoryKind::pinned ? cudaFreeHost(memory) : cudaFree(memory));
 }
 

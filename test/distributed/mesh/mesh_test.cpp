@@ -98,5 +98,29 @@ TEST_CASE("names that share a communicator have traffic of their own") {
   CHECK_ON_ALL(traffic.size() == Layout(sizes).group_names().size() + 1);
 }
 
+TEST_CASE("where the run computes on GPUs each name has a communicator for memory there, and one for the host's") {
+  const auto& world = test::world();
+  std::vector<std::int64_t> all;
+  for (std::int64_t k = 0; k < world.size(); ++k) all.push_back(k);
+  const auto gpu_world = std::make_shared<comm::Metered>(world.communicator()->make_group(all));  // plays the part
+  LayoutSizes sizes{.dp_shard = world.size()};
+  sizes.extra = {{.name = "ep", .size = world.size()}};
+  const Layout layout(sizes);
+  const Mesh mesh(layout, world.communicator(), gpu_world), on_cpu(layout, world.communicator());
+  CHECK_ON_ALL(&below(mesh, "world") == gpu_world.get());
+  CHECK_ON_ALL(on_cpu.host("ep") == on_cpu.communicator("ep"));
+  CHECK_ON_ALL(mesh.communicator("")->size() == 1 && mesh.host("")->size() == 1);
+  bool right = true;
+  for (const auto& name : layout.group_names()) {
+    right &= mesh.host(name) != mesh.communicator(name);
+    right &= consists_of(*mesh.host(name), layout.group(world.rank(), name), world.rank());
+    right &= consists_of(*mesh.communicator(name), layout.group(world.rank(), name), world.rank());
+  }
+  CHECK_ON_ALL(right);
+  // Both kinds count: consists_of gathers once in each.
+  CHECK_ON_ALL(mesh.traffic().at("ep").calls == 2);
+  CHECK_ON_ALL(mesh.traffic().at("ep").bytes_sent == 2 * 8 * (world.size() - 1));
+}
+
 }  // namespace
 }  // namespace tessera::mesh

@@ -2,6 +2,9 @@
 #include "comm/metered.h"
 
 #include <array>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "support/catch.h"
@@ -55,6 +58,83 @@ TEST_CASE("a handle may outlive its meter, and tells when its call was made") {
   handle->wait();
   CHECK(handle->span().started == handle->span().ended);
   CHECK((before <= handle->span().started && handle->span().ended <= after));
+}
+
+// What a GPU was asked to do, and how far it is.
+struct Gpu {
+  bool has_passed = false;
+  int waits = 0;  // of the host
+};
+
+// An operation on that GPU: from second 3 to second 5, of which it blocked the compute stream for 0.5 s.
+class GpuOperation final : public Operation {
+ public:
+  explicit GpuOperation(Gpu& gpu) : gpu_(gpu) {}
+  void wait() override {}
+  [[nodiscard]] Span span() const override {
+    if (!gpu_.has_passed) ++gpu_.waits;
+    return {3, 5};
+  }
+  [[nodiscard]] bool has_passed() const override { return gpu_.has_passed; }
+  [[nodiscard]] std::optional<double> exposed_seconds() const override { return 0.5; }
+
+ private:
+  Gpu& gpu_;
+};
+
+// A group of one rank whose all-reduces are on the GPU.
+class OnGpu final : public Communicator {
+ public:
+  explicit OnGpu(Gpu& gpu) : gpu_(gpu) {}
+  [[nodiscard]] std::int64_t rank() const override { return 0; }
+  [[nodiscard]] std::int64_t size() const override { return 1; }
+  Handle all_reduce(void*, std::int64_t, ElementType, ReduceOperation, KeepAlive) override {
+    return std::make_unique<GpuOperation>(gpu_);
+  }
+  Handle gather_blocks(std::vector<GatherBlock>, KeepAlive) override { return nullptr; }
+  Handle reduce_blocks(std::vector<ReduceBlock>, KeepAlive) override { return nullptr; }
+  Handle all_to_all_rows(const void*, std::span<const std::int64_t>, void*, std::span<const std::int64_t>, std::int64_t,
+                         ElementType, KeepAlive) override {
+    return nullptr;
+  }
+  Handle broadcast(void*, std::int64_t, ElementType, std::int64_t, KeepAlive) override { return nullptr; }
+  void barrier() override {}
+  std::shared_ptr<Communicator> make_group(std::span<const std::int64_t>) override { return nullptr; }
+  void set_name(std::string_view) override {}
+  void set_label(std::string_view) override {}
+
+ private:
+  Gpu& gpu_;
+};
+
+TEST_CASE("the host waits for no operation on the GPU before its account is asked for") {
+  Gpu gpu;
+  Metered metered(std::make_shared<OnGpu>(gpu));
+  double value = 5;
+  const auto sum = [&] { return metered.all_reduce(&value, 1, ElementType::float64, ReduceOperation::add, nullptr); };
+  for (int k = 0; k < 3; ++k) sum()->wait();
+  CHECK(gpu.waits == 0);
+  const auto traffic = metered.traffic();
+  CHECK(gpu.waits == 3);
+  CHECK(traffic.calls == 3);
+  CHECK(traffic.seconds_under_way == 6);
+  CHECK(traffic.seconds_exposed == 1.5);
+}
+
+TEST_CASE("operations that have passed on the GPU are counted without a wait, once") {
+  Gpu gpu;
+  Metered metered(std::make_shared<OnGpu>(gpu));
+  double value = 5;
+  const auto sum = [&] { return metered.all_reduce(&value, 1, ElementType::float64, ReduceOperation::add, nullptr); };
+  sum()->wait();
+  gpu.has_passed = true;
+  const auto handle = sum();
+  handle->wait();
+  CHECK(handle->has_passed());
+  CHECK(handle->exposed_seconds() == 0.5);
+  CHECK(metered.traffic().seconds_under_way == 4);
+  CHECK(metered.traffic().seconds_exposed == 1);
+  CHECK(gpu.waits == 0);
 }
 
 }  // namespace
