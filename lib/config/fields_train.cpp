@@ -63,9 +63,9 @@ std::vector<Field> number_rows() {
                                         "float64 is the reference mode "
                                         "(everything, masters too: twice the memory and slow).",
                                         "precision on the start page, the last digits of the losses"})),
-      not_yet(boolean("train.enable_full_determinism", &TrainSettings::enable_full_determinism,
-                      {"Bit-identical runs on CUDA, at some speed; the CPU always is.", "equal losses of two runs"}),
-              "CUDA (on the CPU every run is deterministic without it)"),
+      boolean("train.enable_full_determinism", &TrainSettings::enable_full_determinism,
+              {"Bit-identical runs on CUDA too, at some speed; on the CPU every run is deterministic without it.",
+               "precision on the start page, equal losses of two runs"}),
       word("train.on_nonfinite", &TrainSettings::on_nonfinite, {"stop", "skip"}, "skip",
            {"What a loss or gradient norm that is not finite does: stop the run, or skip the step's update and count "
             "it.",

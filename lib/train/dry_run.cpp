@@ -6,6 +6,7 @@
 #include "config/dump.h"
 #include "data/dataset.h"
 #include "train/assemble.h"
+#include "train/device_choice.h"
 #include "train/run.h"
 
 namespace tessera::train {
@@ -32,7 +33,7 @@ std::string describe_memory(const program::MemoryPlan& plan) {
 
 std::string dry_run(const config::Settings& settings, std::int64_t world, std::int64_t rank) {
   base::require(rank >= 0 && rank < world, "--rank {} is not one of {} ranks; give 0 to {}", rank, world, world - 1);
-  const auto blueprint = make_blueprint(settings, world);
+  const auto blueprint = make_blueprint(settings, world, planned_place(settings.train));
   const auto training = make_dataset(blueprint, Split::training);
   const auto evaluation = make_dataset(blueprint, Split::evaluation);
   const auto program = make_program(blueprint, program::StepKind::train, blueprint.global_batch);

@@ -22,6 +22,7 @@
 #include "program/program.h"
 #include "train/assemble.h"
 #include "train/device_choice.h"
+#include "train/gpu_setup.h"
 #include "train/hosts.h"
 #include "train/metrics.h"
 #include "train/output.h"
@@ -122,7 +123,8 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.optimizer = describe_optimizer(b);
   for (const auto& purpose : assembly.memory_plan().purposes)
     page.memory.emplace_back(purpose.name, static_cast<std::uint64_t>(purpose.bytes));
-  page.precision = precision_name(b.numbers.compute);
+  page.precision = fmt::format("{}{}", precision_name(b.numbers.compute),
+                               train.enable_full_determinism ? ", the same bits in each run" : "");
   page.ranks = b.layout.world();
   page.output = train.checkpoint.output_dir;
   page.checkpoints = describe(train.checkpoint);
@@ -178,11 +180,11 @@ struct Inputs {
   std::unique_ptr<data::Dataset> training, evaluation;
 };
 
-Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks) {
+Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks, device::Place place) {
   std::optional<Blueprint> blueprint;
   std::unique_ptr<data::Dataset> training, evaluation;
   comm::agree_on(ranks, [&] {
-    blueprint = make_blueprint(settings, ranks.size());
+    blueprint = make_blueprint(settings, ranks.size(), place);
     training = make_dataset(*blueprint, Split::training);
     evaluation = make_dataset(*blueprint, Split::evaluation);
   });
@@ -208,16 +210,18 @@ base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& sa
 
 }  // namespace
 
-base::ExitCode run(const config::Settings& settings, const comm::World& world, const StopSignals& signals) {
+base::ExitCode run(const config::Settings& settings, comm::World& world, const StopSignals& signals) {
   auto& ranks = *world.communicator();
   const auto hosts = find_hosts(ranks);
   const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
   const auto device = take_device(settings.train, hosts, ranks);
-  auto inputs = read_inputs(settings, ranks);
+  set_numerics(settings.train, device.place);
+  auto inputs = read_inputs(settings, ranks, device.place);
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
   auto claim = claim_output(settings.train.checkpoint, ranks);
   auto beginning = find_beginning(inputs.blueprint, *inputs.training, ranks);
-  Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get());
+  Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get(),
+                    make_gpu_world(device, settings.train, world));
   const auto& start = beginning.progress;
   log_resume(beginning, assembly);
   beginning.stored.reset();

@@ -277,6 +277,7 @@ void add_train_cases(Cases& cases, const Bench& bench) {
   cases["train.seed"] = {loss_at_once()};
   cases["train.threads"] = {start_line("device"), {}, {}, {"2"}};
   cases["train.precision"] = {start_line("precision")};
+  cases["train.enable_full_determinism"] = {start_line("precision")};  // what it alters beside that, only a GPU shows
   const Words diverging{optimizer + "type", "sgd", optimizer + "lr", "1e30", optimizer + "max_grad_norm", "0"};
   cases["train.on_nonfinite"] = {exit_code(), {}, diverging};
   cases["train.gradient_checkpointing.enable"] = {section("program")};

@@ -1,7 +1,6 @@
 #include "ops/gpu/cross_entropy.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/logsumexp.h>
@@ -22,7 +21,8 @@ namespace {
 // logits -> scale * (softmax - one at the label), in place.
 void to_gradient(at::Tensor& logits, const at::Tensor& logsumexp, const at::Tensor& label, double scale) {
   logits.sub_(logsumexp.unsqueeze(1)).exp_().mul_(scale);
-  logits.scatter_add_(1, label.unsqueeze(1), at::full({label.numel(), 1}, -scale, logits.options()));
+  const auto place = label.unsqueeze(1);
+  logits.scatter_(1, place, at::gather(logits, 1, place).sub_(scale));
 }
 
 }  // namespace
