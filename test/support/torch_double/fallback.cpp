@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/torch_double/alias.h"
+#include "support/torch_double/determinism.h"
 #include "support/torch_double/synchronisation.h"
 #include "support/torch_double/torch_double.h"
 
@@ -98,7 +99,11 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const bool view = makes_view(schema);
   for (std::size_t i = 0; i < schema.arguments().size(); ++i)
     check_place(op, schema.arguments()[i], (*stack)[arguments + i]);
-  if (!view) count_operation(op, c10::ArrayRef<IValue>(*stack).slice(arguments));
+  if (!view) {
+    const auto values = c10::ArrayRef<IValue>(*stack).slice(arguments);
+    require_deterministic(schema.name(), values);
+    count_operation(op, values);
+  }
 
   AliasScope scope(schema.name(), view ? AliasScope::Use::shape : AliasScope::Use::bytes);
   for (auto i = arguments; i < stack->size(); ++i)

@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "support/torch_double/alias.h"
+#include "support/torch_double/determinism.h"
 #include "support/torch_double/fallback.h"
 #include "support/torch_double/synchronisation.h"
 #include "support/torch_double/torch_double.h"
@@ -41,6 +42,7 @@ void check_wide_product(const Tensor& a, const Tensor& b, at::ScalarType type, c
 Tensor& wide_mm_out(const Tensor& a, const Tensor& b, at::ScalarType type, Tensor& out) {
   require_one_place("aten::mm", {a, b, out});
   check_wide_product(a, b, type, out);
+  require_deterministic("aten::mm", {});
   count_launch("aten::mm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::mm", AliasScope::Use::bytes);
@@ -60,6 +62,7 @@ Tensor& wide_addmm_out(const Tensor& self, const Tensor& a, const Tensor& b, at:
   check_wide_product(a, b, type, out);
   TORCH_CHECK(self.scalar_type() == type || self.scalar_type() == a.scalar_type(), "addmm: adds to ",
               self.scalar_type());
+  require_deterministic("aten::addmm", {});
   count_launch("aten::addmm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::addmm", AliasScope::Use::bytes);
@@ -88,34 +91,53 @@ void for_groups(const Tensor& ends, std::int64_t length, const Product& product)
   }
 }
 
+// CUDA's kernel, for bfloat16, reads each group's matrix from an address that is a multiple of 16 bytes: where the
+// elements along the grouped dim lie next to each other, all groups but the last must have a multiple of 8.
+void check_group_sizes(const Tensor& ends, std::int64_t length, const Tensor& operand, std::int64_t dim) {
+  if (operand.stride(dim) != 1) return;
+  constexpr std::int64_t alignment = 8;
+  for_groups(ends, length, [&](std::int64_t g, std::int64_t, std::int64_t count) {
+    TORCH_CHECK(count % alignment == 0 || g + 1 == ends.numel(), "_grouped_mm: group ", g, " has ", count,
+                " elements along a dim whose stride is 1; the byte size must be a multiple of 16");
+  });
+}
+
 void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b) {
   out.copy_(at::mm(a.to(at::kFloat), b.to(at::kFloat)));
 }
 
-// Rows behind the last group, and groups of an empty inner dim, stay as they were allocated: CUDA's kernel skips the
-// former, and does not define the latter on every GPU (pytorch issue 172439).
+// For bfloat16 LibTorch has a kernel (on GPUs of the architectures 90 and 100); for others it loops over the groups on
+// the host. The kernel does not write rows behind the last group, and what it writes for a group of an empty inner dim
+// is not defined on every GPU (pytorch issue 172439): both stay as they were allocated.
+enum class GroupedBy { kernel, loop };
+
 Tensor grouped_mm(const Tensor& a, const Tensor& b, const OptionalTensor& ends, const OptionalTensor& bias,
                   std::optional<at::ScalarType> type) {
   require_one_place("aten::_grouped_mm", {a, b, or_none(ends), or_none(bias)});
   at::native::_grouped_mm_validate_inputs(a, b, ends, bias, type);
   TORCH_CHECK(a.dim() == 2, "the torch double has _grouped_mm with a first operand of two dims only");
+  TORCH_CHECK(ends->numel() < 1024, "_grouped_mm: ", ends->numel(), " groups, of which it takes 1023 at most");
   const auto out_type = at::native::_resolve_grouped_mm_out_dtype(a, b, type);
   const auto out = at::native::create_grouped_gemm_output_tensor(a, b, ends, out_type);
+  const bool narrow = a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16;
+  const auto by = narrow ? GroupedBy::kernel : GroupedBy::loop;
   count_launch("aten::_grouped_mm");
-  // Anything else than bfloat16 is a loop over the groups on the host.
-  if (a.scalar_type() != at::kBFloat16 || b.scalar_type() != at::kBFloat16) count_synchronisation("aten::_grouped_mm");
+  if (by == GroupedBy::loop) count_synchronisation("aten::_grouped_mm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::_grouped_mm", AliasScope::Use::bytes);
-  const auto left = scope.of(a), right = scope.of(b), to = scope.of(out);
-  if (b.dim() == 3) {
-    for_groups(scope.of(*ends).contiguous(), a.size(0), [&](std::int64_t g, std::int64_t first, std::int64_t count) {
-      multiply_into(to.narrow(0, first, count), left.narrow(0, first, count), right.select(0, g));
-    });
-  } else {
-    for_groups(scope.of(*ends).contiguous(), a.size(1), [&](std::int64_t g, std::int64_t first, std::int64_t count) {
-      if (count > 0) multiply_into(to.select(0, g), left.narrow(1, first, count), right.narrow(0, first, count));
-    });
+  const auto left = scope.of(a), right = scope.of(b), to = scope.of(out), end = scope.of(*ends).contiguous();
+  const bool along_rows = b.dim() == 3;
+  if (by == GroupedBy::kernel) {
+    check_group_sizes(end, a.size(along_rows ? 0 : 1), left, along_rows ? 0 : 1);
+    if (!along_rows) check_group_sizes(end, a.size(1), right, 0);
   }
+  for_groups(end, a.size(along_rows ? 0 : 1), [&](std::int64_t g, std::int64_t first, std::int64_t count) {
+    if (along_rows) {
+      multiply_into(to.narrow(0, first, count), left.narrow(0, first, count), right.select(0, g));
+    } else if (count > 0 || by == GroupedBy::loop) {
+      multiply_into(to.select(0, g), left.narrow(1, first, count), right.narrow(0, first, count));
+    }
+  });
   return out;
 }
 
@@ -179,6 +201,9 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& d_out, const Tensor& 
   check_norm(input, weight, normalised);
   const auto shape = norm_shape(input, normalised);
   const auto type = wide_type(input);
+  TORCH_CHECK(d_out.scalar_type() == input.scalar_type() && d_out.sizes() == input.sizes() &&
+                  root.scalar_type() == type && root.numel() == shape.rows,
+              "_fused_rms_norm_backward: the gradient is not like the input, or the root is not the forward's");
   count_launch("aten::_fused_rms_norm_backward");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::_fused_rms_norm_backward", AliasScope::Use::bytes);

@@ -1,5 +1,7 @@
 // Were this broken, operations that LibTorch has for CUDA alone would be used here as they cannot be on a GPU.
+#include <ATen/Context.h>
 #include <ATen/ops/_fused_rms_norm.h>
+#include <ATen/ops/_fused_rms_norm_backward.h>
 #include <ATen/ops/_grouped_mm.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
@@ -7,6 +9,8 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/rsqrt.h>
+
+#include <cstdlib>
 
 #include "both_places.h"
 
@@ -84,6 +88,25 @@ TEST_CASE("a grouped product along the inner dim has a matrix for each group, un
   CHECK(at::isnan(y[1]).all().item<bool>());
 }
 
+TEST_CASE("a grouped product along the inner dim in float32 is a loop, in which an empty group gives zeros") {
+  const auto a = to_device(varied({13, 16}, 1, at::kFloat)), b = to_device(varied({13, 24}, 2, at::kFloat));
+  const auto y = at::_grouped_mm(a.t(), b, ends({4, 4, 13}));
+  CHECK(distance(y[2].cpu(), at::mm(wide(a).narrow(0, 4, 9).t(), wide(b).narrow(0, 4, 9))) < 1e-5);
+  CHECK(y[1].eq(0).all().item<bool>());
+}
+
+TEST_CASE("groups begin at whole 16 bytes of bfloat16") {
+  const auto a = to_device(varied({16, 24}, 1, at::kBFloat16)), b = to_device(varied({24, 32}, 2, at::kBFloat16));
+  CHECK_NOTHROW(at::_grouped_mm(a, b, ends({8, 21})));
+  CHECK_THROWS_WITH(at::_grouped_mm(a, b, ends({9, 24})), ContainsSubstring("group 0 has 9 elements"));
+  const auto columns = to_device(varied({32, 24}, 3, at::kBFloat16)).t();
+  CHECK_THROWS_WITH(at::_grouped_mm(a.t().contiguous().t(), columns, ends({8, 9, 24})),
+                    ContainsSubstring("group 1 has 1 elements"));
+  const auto w = to_device(varied({2, 16, 32}, 4, at::kBFloat16));
+  CHECK_THROWS_WITH(at::_grouped_mm(to_device(varied({16, 24}, 5, at::kBFloat16)).t(), w, ends({4, 24})),
+                    ContainsSubstring("group 0 has 4 elements"));
+}
+
 TEST_CASE("the result of a grouped product has rows of whole 16 bytes") {
   const auto x = to_device(varied({5, 8}, 1, at::kBFloat16)), w = to_device(varied({2, 3, 8}, 2, at::kBFloat16));
   const auto y = at::_grouped_mm(x, w.transpose(1, 2), ends({2, 5}));
@@ -133,4 +156,32 @@ TEST_CASE("the fused norm follows its formula, with gradients") {
 TEST_CASE("the fused norm takes a gain of the input's type alone") {
   const auto x = to_device(varied({7, 13}, 1, at::kBFloat16)), gain = to_device(varied({13}, 1, at::kFloat));
   CHECK_THROWS_WITH(at::_fused_rms_norm(x, {13}, gain, 1e-3), ContainsSubstring("a weight of Float"));
+}
+
+TEST_CASE("the fused norm's gradient takes what its forward gave") {
+  const auto x = to_device(varied({7, 13}, 1, at::kBFloat16)), gain = to_device(varied({13}, 1, at::kBFloat16));
+  const auto inverse = std::get<1>(at::_fused_rms_norm(x, {13}, gain, 1e-3));
+  CHECK_NOTHROW(at::_fused_rms_norm_backward(x, x, {13}, inverse, gain, {true, true}));
+  CHECK_THROWS_WITH(at::_fused_rms_norm_backward(x.to(at::kFloat), x, {13}, inverse, gain, {true, true}),
+                    ContainsSubstring("the gradient is not like the input"));
+  CHECK_THROWS_WITH(at::_fused_rms_norm_backward(x, x, {13}, inverse.to(at::kBFloat16), gain, {true, true}),
+                    ContainsSubstring("the root is not the forward's"));
+}
+
+TEST_CASE("deterministic algorithms want a workspace for cuBLAS, and refuse what has none") {
+  const auto x = to_device(varied({5, 5}, 1, at::kFloat));
+  struct Deterministic {
+    Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false); }
+    ~Deterministic() {
+      at::globalContext().setDeterministicAlgorithms(false, false);
+      unsetenv("CUBLAS_WORKSPACE_CONFIG");
+    }
+  } const deterministic;
+  CHECK_THROWS_WITH(at::mm(x, x), ContainsSubstring("CUBLAS_WORKSPACE_CONFIG"));
+  CHECK_THROWS_WITH(at::mm(x, x, at::kFloat), ContainsSubstring("CUBLAS_WORKSPACE_CONFIG"));
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);
+  CHECK_NOTHROW(at::mm(x, x));
+  CHECK_THROWS_WITH(x.cumsum(0), ContainsSubstring("does not have a deterministic implementation"));
+  CHECK_NOTHROW(x.to(at::kLong).cumsum(0));
+  CHECK_NOTHROW(x.sum(0).add_(x.index_add(0, ends({0}).to(at::kLong), x.narrow(0, 0, 1)).mean()));
 }

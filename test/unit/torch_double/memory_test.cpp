@@ -154,3 +154,14 @@ TEST_CASE("an output that must grow does") {
   out.resize_({31});
   CHECK(test::equal_bits(out.narrow(0, 0, 15), x.add(x).view(-1)));
 }
+
+TEST_CASE("pinned memory is the host's and known as pinned") {
+  const auto x = varied({3, 5}, 1);
+  CHECK(!x.is_pinned());
+  const auto pinned = at::empty({3, 5}, x.options().pinned_memory(true)).copy_(x);
+  CHECK(pinned.is_pinned());
+  CHECK(pinned.is_cpu());
+  CHECK(pinned.equal(x));
+  CHECK(to_device(pinned).cpu().equal(x));
+  CHECK(x.pin_memory().is_pinned());
+}
