@@ -66,6 +66,7 @@ Executor::Run::Run(Executor& executor, const program::Program& program, StepInpu
 StepResult Executor::Run::run() {
   const auto measured = executor_.options_.measured;
   double compute_s = 0;
+  if (is_on_gpu()) gpu_times_.start();
   for (const auto& i : program_.instructions) {
     auto name = program::describe(program_, i);
     world()->set_label(name);
@@ -74,16 +75,24 @@ StepResult Executor::Run::run() {
     const auto began = base::seconds_now();
     execute_or_tell(i, name);
     if (is_alone) end_travel(i);
+    if (measured != Measured::together && is_on_gpu()) device::Stream::compute().synchronize();
     const auto ended = base::seconds_now();
     free_after(i);
     (is_alone ? communication_s_ : compute_s) += ended - began;
-    executor_.timeline_.add(kind_of(program_, i), ended - began);
-    if (executor_.timeline_.records()) executor_.timeline_.add({TimelineEvent::Lane::compute, name, {}, began, ended});
+    note_time(i, name, began, ended);
     executor_.executed_.push_back(std::move(name));
     if (ends_early_) break;
   }
+  gpu_times_.add_to(executor_.timeline_);
+  for (const auto& traced : traced_) add_to_timeline(traced);
   result_.measured_s = measured == Measured::communication_alone ? communication_s_ : compute_s;
   return std::move(result_);
+}
+
+void Executor::Run::note_time(const Instruction& i, const std::string& name, double began, double ended) {
+  if (is_on_gpu()) return gpu_times_.note(kind_of(program_, i), name);
+  executor_.timeline_.add(kind_of(program_, i), ended - began);
+  if (executor_.timeline_.records()) executor_.timeline_.add({TimelineEvent::Lane::compute, name, {}, began, ended});
 }
 
 void Executor::Run::meet(const Instruction& i) const {
@@ -98,10 +107,18 @@ void Executor::Run::end_travel(const Instruction& i) {
     if (!executor_.timeline_.records()) continue;
     auto name = program::describe(program_, i);
     if (i.op == Op::wait) name.erase(0, std::string_view("Wait ").size());
-    const auto span = handle->span();
-    executor_.timeline_.add({TimelineEvent::Lane::communication, std::move(name), group, span.started, span.ended});
+    Traced traced{std::move(name), group, std::move(handle)};
+    if (traced.handle->has_passed())
+      add_to_timeline(traced);
+    else
+      traced_.push_back(std::move(traced));
   }
   under_way_.erase(found);
+}
+
+void Executor::Run::add_to_timeline(const Traced& traced) const {
+  const auto span = traced.handle->span();
+  executor_.timeline_.add({TimelineEvent::Lane::communication, traced.name, traced.group, span.started, span.ended});
 }
 
 void Executor::Run::execute_or_tell(const Instruction& i, const std::string& name) {

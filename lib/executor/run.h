@@ -11,6 +11,7 @@
 #include "comm/communicator.h"
 #include "executor/exchange_rows.h"
 #include "executor/executor.h"
+#include "executor/gpu_times.h"
 
 namespace tessera::executor {
 
@@ -22,12 +23,18 @@ class Executor::Run {
  private:
   using Instruction = program::Instruction;
   using Resource = program::Resource;
+  // An operation for the timeline: on a GPU it is known later when it was under way.
+  struct Traced {
+    std::string name, group;
+    comm::Handle handle;
+  };
 
   // LibTorch's errors, lack of memory above all, get the instruction and the rows that it read.
   void execute_or_tell(const Instruction& i, const std::string& name);
   void execute(const Instruction& i);
   void start(const Instruction& i);
   void wait(const Instruction& i);
+  void add_to_timeline(const Traced& traced) const;
   // Waits for what the ticket of `i` stands for.
   void end_travel(const Instruction& i);
   // All ranks that `i` communicates with have come to it.
@@ -76,6 +83,9 @@ class Executor::Run {
   void clip();
   void update();
   [[nodiscard]] model::StepFacts facts(std::int32_t micro) const;
+  [[nodiscard]] bool is_on_gpu() const { return executor_.options_.numbers.place == device::Place::cuda; }
+  // The seconds of an instruction that this rank has gone through.
+  void note_time(const Instruction& i, const std::string& name, double began, double ended);
   [[nodiscard]] bool trains() const { return program_.kind == program::StepKind::train; }
 
   [[nodiscard]] const program::Chain& chain_of(const Instruction& i) const {
@@ -98,6 +108,8 @@ class Executor::Run {
   std::vector<double> open_, close_, maxima_;
   std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
   double communication_s_ = 0;
+  GpuTimes gpu_times_;
+  std::vector<Traced> traced_;
   model::HeadSums sums_;
   std::vector<at::Tensor> load_;  // per MoE layer [experts] int64: slots on this rank so far
   std::vector<std::int32_t> moe_layers_;

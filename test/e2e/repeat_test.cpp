@@ -75,7 +75,7 @@ TEST_CASE("a training run lowers the loss and writes what it says") {
 
 TEST_CASE("settings.resolved.json repeats the run with the same bits") {
   const SmallRun files;
-  const comm::World world{comm::Launch{}};
+  comm::World world{comm::Launch{}};
   const train::StopSignals signals;
   const auto settings =
       files.settings({"--train.precision", "bfloat16", "--train.micro_batch_size", "2", "--model.router_z_loss_coef",

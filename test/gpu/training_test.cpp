@@ -58,6 +58,21 @@ TEST_CASE("a run on a GPU computes in bfloat16 unless it is told otherwise, near
     CHECK(std::abs(found[k].cross_entropy - expected[k].cross_entropy) < 1e-2 * expected[k].cross_entropy);
 }
 
+TEST_CASE("the timeline of a GPU has every instruction once, one behind the other") {
+  const SmallRun files;
+  PlacedRun run(files.settings(float32), Place::cuda);
+  auto& executor = run.start().assembly().executor();
+  executor.timeline().record(100000);
+  static_cast<void>(run.train(1));
+  const auto& events = executor.timeline().events();
+  REQUIRE(events.size() == executor.executed().size());
+  for (std::size_t k = 0; k < events.size(); ++k) {
+    CHECK(events[k].name == executor.executed()[k]);
+    CHECK(events[k].end >= events[k].begin);
+    if (k > 0) CHECK(std::abs(events[k].begin - events[k - 1].end) < 1e-6);
+  }
+}
+
 // Operations for which the host waits, by name, in a step of `words` after the first.
 std::map<std::string, int> waits_of_a_step(const SmallRun& files, const Words& words) {
   PlacedRun run(files.settings(words), Place::cuda);
