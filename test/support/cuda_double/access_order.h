@@ -1,9 +1,9 @@
 // Which operations are ordered, and whether two that touch the same bytes are.
 //
 // Happens-before by vector clocks (Fidge 1988; Mattern 1989): each stream, and each thread of the host that calls, is
-// an actor; an operation's clock says of every actor how much of it surely came before. What threads of the host tell
-// each other is not seen: a thread knows of the work that it has waited for itself, or asked about. Clocks are worked
-// out when operations are enqueued, so that a missing wait is found whatever the timing.
+// an actor; an operation's clock says of every actor how much of it surely came before. Clocks are worked out when
+// operations are enqueued, so that a missing wait is found whatever the timing. What one thread of the host has waited
+// for all threads know, since what they tell each other is not seen; what it only asked about (a query) it alone knows.
 #pragma once
 
 #include <cstddef>

@@ -136,9 +136,14 @@ struct HostThread {
 thread_local HostThread the_thread;
 }  // namespace
 
-VectorClock& Runtime::host() {
+const VectorClock& Runtime::host() {
   if (the_thread.actor == 0) the_thread.actor = ++actors_;
+  the_thread.clock.join(all_threads_know_);
   return the_thread.clock;
+}
+
+void Runtime::host_knows(const VectorClock& clock, Knows who) {
+  (who == Knows::all_threads ? all_threads_know_ : the_thread.clock).join(clock);
 }
 
 void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host,
@@ -153,8 +158,8 @@ void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, const V
 }
 
 void Runtime::check_host_accesses(const Part& part) {
-  auto& clock = host();
-  clock.advance(the_thread.actor);
+  const auto& clock = host();
+  the_thread.clock.advance(the_thread.actor);
   check_accesses({part}, {the_thread.actor, "the host", clock, clock});
 }
 
@@ -193,7 +198,7 @@ void Runtime::wait_for_device(int device) {
     for_each_stream([&](CUstream_st& stream) {
       if (stream.device != device) return;
       passages.push_back(stream.mark());
-      host().join(stream.clock);
+      host_knows(stream.clock, Knows::all_threads);
     });
   }
   for (const auto& passage : passages) passage->wait();

@@ -45,8 +45,10 @@ class Runtime {
   [[nodiscard]] CUevent_st* create_event(unsigned int flags, int device);
   void destroy_event(CUevent_st* event);
 
-  // What the calling thread knows to be over.
-  [[nodiscard]] VectorClock& host();
+  // What the calling thread knows to be over. The reference is the thread's.
+  [[nodiscard]] const VectorClock& host();
+  enum class Knows : std::uint8_t { this_thread, all_threads };
+  void host_knows(const VectorClock& clock, Knows who);
   // Orders and checks an operation of `stream` that was called by a thread that knew `host`, and enqueues `work`.
   void issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host, std::function<void()> work);
   // Orders and checks accesses that the calling thread makes itself.
@@ -73,6 +75,7 @@ class Runtime {
   [[nodiscard]] int next_delay_us();
 
   Actor actors_ = 0;
+  VectorClock all_threads_know_;
   std::size_t streams_made_ = 0;
   std::vector<std::unique_ptr<CUstream_st>> streams_, destroyed_;
   std::vector<std::unique_ptr<CUstream_st>> default_streams_;  // by device

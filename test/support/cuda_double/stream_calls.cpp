@@ -24,10 +24,9 @@ cudaError_t create(cudaStream_t* stream, unsigned int flags, int priority) {
   return cudaSuccess;
 }
 
-// The host has waited for a point of that clock.
-void join_host(const VectorClock& clock) {
+void host_knows(const VectorClock& clock, Runtime::Knows who) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().host().join(clock);
+  runtime().host_knows(clock, who);
 }
 
 struct Point {
@@ -84,7 +83,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     point = {stream->mark(), stream->clock};
   }
   point.passage->wait();
-  join_host(point.clock);
+  host_knows(point.clock, Runtime::Knows::all_threads);
   return cudaSuccess;
 }
 
@@ -100,7 +99,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   }
   std::this_thread::yield();
   if (!point.passage->has_passed()) return cudaErrorNotReady;
-  join_host(point.clock);
+  host_knows(point.clock, Runtime::Knows::this_thread);
   return cudaSuccess;
 }
 
@@ -142,7 +141,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const auto* event = runtime().event_of(handle, "cudaEventQuery");
   if (event == nullptr) return remember(cudaErrorInvalidResourceHandle);
   if (event->passage && !event->passage->has_passed()) return cudaErrorNotReady;
-  runtime().host().join(event->clock);
+  runtime().host_knows(event->clock, Runtime::Knows::this_thread);
   return cudaSuccess;
 }
 
@@ -156,7 +155,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     point = {event->passage, event->clock};
   }
   if (point.passage) point.passage->wait();
-  join_host(point.clock);
+  host_knows(point.clock, Runtime::Knows::all_threads);
   return cudaSuccess;
 }
 
