@@ -1,6 +1,7 @@
 // If this failed, NCCL could be called in ways that hang or spoil values on GPUs, and the suite without a GPU would
 // pass.
 #include <array>
+#include <thread>
 
 #include "joined.h"
 #include "support/catch.h"
@@ -254,6 +255,24 @@ TEST_CASE("operations of one group do not touch what another writes") {
   });
   INFO(found);
   CHECK_ON_ALL(has(found, "are of one group, which runs them at the same time"));
+}
+
+TEST_CASE("two threads do not call for one GPU at the same time") {
+  const Joined joined;
+  const DeviceArray<float> a(std::vector<float>(5, 1)), b(std::vector<float>(5, 1));
+  const auto reduce = [&](const DeviceArray<float>& data) {
+    ncclAllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, joined.communicator, joined.lane);
+  };
+  const auto found = blamed([&] {
+    ncclGroupStart();
+    reduce(a);
+    std::thread([&] { reduce(b); }).join();
+    ncclGroupEnd();
+    cudaStreamSynchronize(joined.lane);
+  });
+  INFO(found);
+  CHECK_ON_ALL(has(found, "ncclAllReduce: another thread has an open group with operations for GPU"));
+  CHECK_ON_ALL(a.values() == b.values());
 }
 
 TEST_CASE("a stream is not used in the middle of a group that has operations for it") {

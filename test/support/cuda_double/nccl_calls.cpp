@@ -29,6 +29,7 @@ ncclResult_t call(NcclOperation operation, ncclComm_t communicator, cudaStream_t
   operation.stream = runtime().stream_of(stream, name);
   if (operation.stream == nullptr || check_arguments(operation) != ncclSuccess) return refuse();
   Runtime::check_not_owed(*operation.stream, name);
+  check_one_thread(operation.communicator->device, name);
   if (!in_group()) return begin_operation(operation);
   add_to_group(operation);
   return ncclSuccess;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "support/cuda_double/faults.h"
+#include "support/cuda_double/nccl_mail.h"
 
 namespace tessera::test::cuda_double {
 
@@ -93,7 +94,11 @@ void report_unpolled_communicators(std::string_view where) {
 
 void report_leaked_communicators() {
   for (const auto& one : all())
-    if (is_living(*one)) report_fault(fmt::format("{} was neither destroyed nor aborted", describe(*one)));
+    if (is_living(*one)) {
+      report_fault(fmt::format("{} was neither destroyed nor aborted", describe(*one)));
+      one->given_up = true;
+    }
+  mail().wake();
 }
 
 int count_living_communicators() {

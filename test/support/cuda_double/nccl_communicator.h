@@ -65,6 +65,7 @@ extern std::atomic<double> stuck_after_s;
 void wait_for_operations(const ncclComm& communicator);
 
 void report_unpolled_communicators(std::string_view where);
+// At the end of the process. Their operations end too.
 void report_leaked_communicators();
 [[nodiscard]] int count_living_communicators();
 

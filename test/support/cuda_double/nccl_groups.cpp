@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
 
 #include "support/cuda_double/faults.h"
 #include "support/cuda_double/nccl_creation.h"
@@ -21,6 +24,10 @@ struct Group {
   std::vector<ncclComm*> creations;
 };
 thread_local Group group;
+std::atomic<int> open_groups = 0;  // that were not reported
+
+// Of the GPUs: whose operations wait in open groups. Under the lock of the runtime.
+std::multimap<int, std::thread::id> waiting_calls;
 
 // Operations by communicator, in the order of their first.
 std::vector<std::vector<NcclOperation>> by_communicator(const std::vector<NcclOperation>& operations) {
@@ -47,6 +54,11 @@ ncclResult_t begin(std::vector<NcclOperation> operations) {
     enqueue_operations(operations, host);
   };
   return ncclInProgress;
+}
+
+void forget_waiting_calls() {
+  const std::lock_guard lock(runtime().mutex);
+  std::erase_if(waiting_calls, [](const auto& waiting) { return waiting.second == std::this_thread::get_id(); });
 }
 
 ncclResult_t finish_creations(const std::vector<ncclComm*>& creations) {
@@ -76,7 +88,10 @@ ncclResult_t begin_all(const std::vector<NcclOperation>& operations) {
 }  // namespace
 
 bool in_group() { return group.depth > 0; }
-void add_to_group(NcclOperation operation) { group.operations.push_back(operation); }
+void add_to_group(NcclOperation operation) {
+  waiting_calls.emplace(operation.communicator->device, std::this_thread::get_id());
+  group.operations.push_back(operation);
+}
 void add_creation_to_group(ncclComm* communicator) { group.creations.push_back(communicator); }
 void fail_group() { group.failed = true; }
 ncclResult_t begin_operation(NcclOperation operation) { return begin({operation}); }
@@ -84,10 +99,28 @@ ncclResult_t begin_operation(NcclOperation operation) { return begin({operation}
 void check_no_open_group(std::string_view where) {
   if (group.depth == 0 || group.was_reported) return;
   group.was_reported = true;
+  --open_groups;
   report_fault(
       fmt::format("missing group end: {} while {} ncclGroupStart of this thread lack their ncclGroupEnd; {} "
                   "operations were not begun",
                   where, group.depth, group.operations.size()));
+}
+
+void report_open_groups() {
+  check_no_open_group("the end of the process");
+  if (open_groups > 0)
+    report_fault(
+        fmt::format("missing group end: the end of the process, while {} other threads lack their ncclGroupEnd",
+                    open_groups.load()));
+}
+
+void check_one_thread(int device, std::string_view call) {
+  const auto [begin, end] = waiting_calls.equal_range(device);
+  if (std::any_of(begin, end, [](const auto& waiting) { return waiting.second != std::this_thread::get_id(); }))
+    report_fault(
+        fmt::format("{}: another thread has an open group with operations for GPU {}; one thread at a time may "
+                    "call NCCL for a GPU",
+                    call, device));
 }
 
 void check_not_queued_in_group(const Stream& stream, std::string_view call) {
@@ -114,7 +147,7 @@ extern "C" {
 
 ncclResult_t ncclGroupStart() {
   static_cast<void>(runtime());
-  ++group.depth;
+  if (group.depth++ == 0) ++open_groups;
   return ncclSuccess;
 }
 
@@ -125,6 +158,8 @@ ncclResult_t ncclGroupEnd() {
   }
   if (--group.depth > 0) return ncclSuccess;
   const auto ended = std::exchange(group, {});
+  if (!ended.was_reported) --open_groups;
+  forget_waiting_calls();
   if (ended.failed) return ncclInvalidArgument;
   if (!ended.operations.empty() && !ended.creations.empty()) {
     report_fault("ncclGroupEnd: a group both creates communicators and moves data");

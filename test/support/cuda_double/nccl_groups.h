@@ -1,7 +1,7 @@
 // ncclGroupStart and ncclGroupEnd. (NCCL user guide, "Group Calls" and "Nonblocking Group Operation".) A group is of
 // the thread that opened it. Checked: each start has its end before anything waits for a stream of the group's, or uses
-// one; creation of communicators is in no group with operations; communicators that block and others are in no group
-// together.
+// one; creation of communicators is in no group with operations; one thread at a time calls operations of a GPU;
+// communicators that block and others are in no group together.
 #pragma once
 
 #include <string_view>
@@ -19,8 +19,13 @@ void fail_group();
 // Outside a group: as a group of its own.
 ncclResult_t begin_operation(NcclOperation operation);
 
-// A fault, once a group, if a group of this thread is open; at the end of the process, of any thread.
+// A fault, once a group, if a group of this thread is open.
 void check_no_open_group(std::string_view where);
+// At the end of the process: a fault if groups are open, of any thread, that were not reported.
+void report_open_groups();
+// A fault if another thread has an open group with operations for the GPU. ("Thread Safety".) Under the lock of the
+// runtime.
+void check_one_thread(int device, std::string_view call);
 // A fault if the open group has an operation for the stream.
 void check_not_queued_in_group(const Stream& stream, std::string_view call);
 [[nodiscard]] bool is_queued_in_group(const ncclComm& communicator);
