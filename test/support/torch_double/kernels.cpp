@@ -8,7 +8,9 @@
 #include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <numeric>
 

@@ -5,6 +5,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "support/torch_double/device_memory.h"
 #include "support/torch_double/fallback.h"
 #include "support/torch_double/torch_double.h"

@@ -1,14 +1,13 @@
 // A stand-in for a GPU: LibTorch's device PrivateUse1, whose memory is host memory that the host cannot touch, so that
 // everything that LibTorch runs on a GPU for us runs, and is held to a GPU's rules, on a machine without one.
 //
-// Linking tessera_torch_double is enough: the device is registered before main, and tensor_device(Place::cuda) names
-// it.
-// - Every operation runs its CPU kernel on the same memory (fallback.h); those that LibTorch has for CUDA alone and
-// that
-//   we call are written out in kernels.cpp, with CUDA's conditions on types, strides and alignment.
+// Linking tessera_torch_double is enough: the device is registered before main; tensor_device(Place::cuda) names it.
+// - Every operation runs its CPU kernel on the same memory (fallback.h). Those that LibTorch has for CUDA alone are
+//   written out in kernels.cpp, with CUDA's conditions on types, strides and alignment.
 // - An operation that mixes places is refused as on a GPU.
 // - A tensor's data_ptr() is an address that faults when host code reads or writes it. New and freed memory is NaN.
 // - Operations for which the host would wait for a GPU are counted by name.
+// - With deterministicAlgorithms() on, what CUDA then refuses is refused.
 // It is not asynchronous: an order of streams that is wrong is not seen here.
 #pragma once
 

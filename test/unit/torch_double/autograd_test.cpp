@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <atomic>
+#include <cmath>
 #include <limits>
 #include <thread>
 
