@@ -1,6 +1,7 @@
 // If this failed, a run on GPUs with `deterministic`, or in bfloat16, would have other sums than the same run on CPUs.
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -82,6 +83,28 @@ TEMPLATE_TEST_CASE("a reduction has the bits of the one on the host", "", float,
     world_under_test().reduce_blocks({block_on(values.data(), sum.data(), rows, columns)}, nullptr)->wait();
     CHECK_ON_ALL(have_same_bits(sum.read(), expected));
   }
+}
+
+TEST_CASE("an operation that needs more room than any before it leaves those under way alone") {
+  const std::vector<std::int64_t> sizes{200003, 400009, 800011};
+  std::vector<std::unique_ptr<const Values<Bfloat16>>> values;
+  for (const auto elements : sizes) {
+    std::vector<Bfloat16> own;
+    for (std::int64_t k = 0; k < elements; ++k) own.emplace_back(contribution(world().rank(), k));
+    values.push_back(std::make_unique<const Values<Bfloat16>>(own));
+  }
+  std::vector<comm::Handle> handles;
+  for (std::size_t s = 0; s < sizes.size(); ++s)
+    handles.push_back(world_under_test().all_reduce(values[s]->data(), sizes[s], ElementType::bfloat16,
+                                                    ReduceOperation::add, nullptr));
+  bool right = true;
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    handles[s]->wait();
+    const auto sums = values[s]->read();
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      right &= sums[k] == Bfloat16(sum_of(world().size(), static_cast<std::int64_t>(k)));
+  }
+  CHECK_ON_ALL(right);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "device/stream.h"
+#include "groups.h"
 
 namespace tessera::test {
 
@@ -16,6 +17,12 @@ device::Memory allocate(MemoryKind kind, std::size_t bytes) {
   return device::allocate(kind, static_cast<std::int64_t>(bytes));
 }
 
+// The backend comes first: it may choose the GPU.
+MemoryKind memory_kind() {
+  static_cast<void>(world_under_test());
+  return device::memory_of(backend_place());
+}
+
 void copy_in_order(void* to, const void* from, std::size_t bytes) {
   const auto compute = device::Stream::compute();
   const auto count = static_cast<std::int64_t>(bytes);
@@ -26,7 +33,7 @@ void copy_in_order(void* to, const void* from, std::size_t bytes) {
 }  // namespace
 
 BackendMemory::BackendMemory(const void* values, std::size_t bytes)
-    : bytes_(bytes), memory_(allocate(device::memory_of(backend_place()), bytes)) {
+    : bytes_(bytes), memory_(allocate(memory_kind(), bytes)) {
   if (bytes == 0) return;
   if (backend_place() == Place::cpu) {
     std::memcpy(memory_.get(), values, bytes);

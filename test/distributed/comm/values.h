@@ -8,7 +8,7 @@
 
 namespace tessera::test {
 
-// A copy of `bytes` bytes.
+// A copy of `bytes` bytes. The first is collective over the world, as groups_under_test() is.
 class BackendMemory {
  public:
   BackendMemory(const void* values, std::size_t bytes);
