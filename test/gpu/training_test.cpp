@@ -64,7 +64,8 @@ TEST_CASE("the timeline of a GPU has every instruction once, one behind the othe
   auto& executor = run.start().assembly().executor();
   executor.timeline().record(100000);
   static_cast<void>(run.train(1));
-  const auto& events = executor.timeline().events();
+  auto events = executor.timeline().events();
+  std::erase_if(events, [](const auto& event) { return event.lane != executor::TimelineEvent::Lane::compute; });
   REQUIRE(events.size() == executor.executed().size());
   for (std::size_t k = 0; k < events.size(); ++k) {
     CHECK(events[k].name == executor.executed()[k]);
