@@ -31,6 +31,14 @@ ncclResult_t settle(ncclComm_t communicator) {
   }
 }
 
+void order(cudaStream_t from, cudaStream_t to) {
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaEventRecord(event, from);
+  cudaStreamWaitEvent(to, event, 0);
+  cudaEventDestroy(event);
+}
+
 Joined::Joined(Calls calls) : rank(static_cast<int>(world().rank())), size(static_cast<int>(world().size())) {
   cudaSetDevice(rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -40,6 +40,9 @@ class Joined {
   cudaStream_t lane = nullptr;
 };
 
+// `to` waits for an event behind all that `from` was given.
+void order(cudaStream_t from, cudaStream_t to);
+
 // Elements in device memory.
 template <class T>
 class DeviceArray {

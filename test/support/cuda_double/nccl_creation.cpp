@@ -3,70 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <tuple>
 
 #include "support/cuda_double/faults.h"
+#include "support/cuda_double/nccl_founding.h"
 #include "support/cuda_double/runtime.h"
 
 namespace tessera::test::cuda_double {
 
 namespace {
 
-constexpr std::uint64_t id_mark = 0x7465737365726121;
-
-struct Id {
-  std::uint64_t mark, key;
-  std::int32_t process;
-};
-static_assert(sizeof(Id) <= sizeof(ncclUniqueId));
-
-struct Joining {
-  std::uint64_t key;
-  std::int32_t size, rank, process, device;
-};
-
-struct Founding {
-  std::vector<Joining> joined;
-  std::string wrong;
-};
-
-struct Foundings {
-  std::mutex mutex;
-  std::uint64_t ids = 0;
-  std::map<std::uint64_t, Founding> by_key;
-};
-Foundings& foundings() {
-  static Foundings foundings;
-  return foundings;
-}
-
 Clock::time_point deadline() {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(stuck_after_s));
-}
-
-std::string wrong_with(const Founding& founding, const Joining& next) {
-  if (next.rank < 0 || next.rank >= next.size) return fmt::format("rank {} of {} ranks", next.rank, next.size);
-  for (const auto& one : founding.joined) {
-    if (one.size != next.size)
-      return fmt::format("rank {} says {} ranks, rank {} says {}", one.rank, one.size, next.rank, next.size);
-    if (one.rank == next.rank) return fmt::format("rank {} joins twice", one.rank);
-    if (one.device == next.device)
-      return fmt::format("ranks {} and {} both use GPU {}: each needs its own (cudaSetDevice)", one.rank, next.rank,
-                         one.device);
-  }
-  return "";
-}
-
-// To all that have come: the processes by rank, or what is wrong.
-void answer(const Founding& founding, std::uint64_t key) {
-  Bytes body;
-  append(body, founding.wrong.empty());
-  for (const char c : founding.wrong) append(body, c);
-  if (founding.wrong.empty())
-    for (const auto& one : founding.joined) append(body, one);
-  for (const auto& one : founding.joined) mail().send(one.process, {key, founder, one.rank, Channel::creation}, body);
 }
 
 bool is_initialized(const ncclConfig_t& config) {
@@ -158,36 +106,15 @@ void become_part(ncclComm& part, std::vector<Splitting> all, const Splitting& ow
 
 }  // namespace
 
-void found_communicator(const Bytes& bytes) {
-  const auto joining = value_at<Joining>(bytes, 0);
-  const std::lock_guard lock(foundings().mutex);
-  auto& founding = foundings().by_key[joining.key];
-  if (founding.wrong.empty()) {
-    const bool complete =
-        !founding.joined.empty() && founding.joined.size() == static_cast<std::size_t>(founding.joined.front().size);
-    founding.wrong = complete ? "its unique id has already made a communicator: each needs an id of its own"
-                              : wrong_with(founding, joining);
-    if (complete) founding.joined.clear();
-  }
-  founding.joined.push_back(joining);
-  if (!founding.wrong.empty()) {
-    answer(founding, joining.key);
-    founding.joined.clear();
-  } else if (founding.joined.size() == static_cast<std::size_t>(joining.size)) {
-    answer(founding, joining.key);
-  }
-}
-
 ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& unique_id, int rank,
                            const ncclConfig_t* config) {
-  Id id;
-  std::memcpy(&id, unique_id.internal, sizeof(id));
-  if (made == nullptr || id.mark != id_mark || size < 1) {
+  const auto founded = read_id(unique_id);
+  if (made == nullptr || !founded || size < 1) {
     report_fault("ncclCommInitRankConfig: the id is not from ncclGetUniqueId, or there is nobody to join");
     return ncclInvalidArgument;
   }
   auto* communicator = make_communicator();
-  communicator->key = id.key;
+  communicator->key = founded->key;
   communicator->rank = rank;
   communicator->size = size;
   communicator->device = current_device();
@@ -196,8 +123,8 @@ ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& uniqu
     return ncclInvalidArgument;
   }
   communicator->poll_once_more = !communicator->blocking;
-  const Joining joining{id.key, size, rank, mail().process(), communicator->device};
-  communicator->creation = std::thread([communicator, joining, process = id.process] {
+  const Joining joining{founded->key, size, rank, mail().process(), communicator->device};
+  communicator->creation = std::thread([communicator, joining, process = founded->process] {
     end_creation(*communicator, join(*communicator, joining, process));
   });
   *made = communicator;
@@ -247,14 +174,3 @@ ncclResult_t finish_creation(ncclComm& communicator) {
 }
 
 }  // namespace tessera::test::cuda_double
-
-extern "C" ncclResult_t ncclGetUniqueId(ncclUniqueId* unique_id) {
-  using namespace tessera::test::cuda_double;
-  if (unique_id == nullptr) return ncclInvalidArgument;
-  const auto process = mail().process();
-  const std::lock_guard lock(foundings().mutex);
-  const Id id{id_mark, (static_cast<std::uint64_t>(process + 1) << 40) + ++foundings().ids, process};
-  *unique_id = {};
-  std::memcpy(unique_id->internal, &id, sizeof(id));
-  return ncclSuccess;
-}

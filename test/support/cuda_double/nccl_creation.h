@@ -6,18 +6,9 @@
 
 #include <nccl.h>
 
-#include <cstdint>
-
 #include "support/cuda_double/nccl_communicator.h"
-#include "support/cuda_double/nccl_mail.h"
 
 namespace tessera::test::cuda_double {
-
-// In an Address: who made the id, who gathers the ranks.
-constexpr std::int32_t founder = -1;
-
-// A rank has come to a communicator whose id was made here. On any thread.
-void found_communicator(const Bytes& joining);
 
 // Both begin; `*made` is what finish_creation() ends. A part of no colour cannot be used then.
 ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config);

@@ -4,7 +4,7 @@
 
 #include "support/cuda_double/faults.h"
 #include "support/cuda_double/nccl_carrier.h"
-#include "support/cuda_double/nccl_creation.h"
+#include "support/cuda_double/nccl_founding.h"
 
 namespace tessera::test::cuda_double {
 
