@@ -12,7 +12,7 @@ namespace {
 // Gives up soon what cannot end.
 class SoonStuck {
  public:
-  SoonStuck() { set_stuck_after(1); }
+  SoonStuck() { set_stuck_after(2); }
   ~SoonStuck() { set_stuck_after(60); }
 };
 
@@ -105,6 +105,11 @@ TEST_CASE("two threads do not call for one GPU at the same time") {
   INFO(found);
   CHECK_ON_ALL(has(found, "ncclAllReduce: another thread has an open group with operations for GPU"));
   CHECK_ON_ALL(a.values() == b.values());
+}
+
+TEST_CASE("a group that is open when its thread ends is found") {
+  const auto found = blamed([] { std::thread([] { ncclGroupStart(); }).join(); });
+  CHECK_ON_ALL(has(found, "missing group end: the end of the thread while 1 ncclGroupStart"));
 }
 
 TEST_CASE("a stream is not used in the middle of a group that has operations for it") {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <thread>
 
@@ -23,8 +22,10 @@ struct Group {
   std::vector<NcclOperation> operations;
   std::vector<ncclComm*> creations;
 };
-thread_local Group group;
-std::atomic<int> open_groups = 0;  // that were not reported
+struct GroupOfThread : Group {
+  ~GroupOfThread() { check_no_open_group("the end of the thread"); }
+};
+thread_local GroupOfThread group;
 
 // Of the GPUs: whose operations wait in open groups. Under the lock of the runtime.
 std::multimap<int, std::thread::id> waiting_calls;
@@ -99,19 +100,10 @@ ncclResult_t begin_operation(NcclOperation operation) { return begin({operation}
 void check_no_open_group(std::string_view where) {
   if (group.depth == 0 || group.was_reported) return;
   group.was_reported = true;
-  --open_groups;
   report_fault(
       fmt::format("missing group end: {} while {} ncclGroupStart of this thread lack their ncclGroupEnd; {} "
                   "operations were not begun",
                   where, group.depth, group.operations.size()));
-}
-
-void report_open_groups() {
-  check_no_open_group("the end of the process");
-  if (open_groups > 0)
-    report_fault(
-        fmt::format("missing group end: the end of the process, while {} other threads lack their ncclGroupEnd",
-                    open_groups.load()));
 }
 
 void check_one_thread(int device, std::string_view call) {
@@ -147,7 +139,7 @@ extern "C" {
 
 ncclResult_t ncclGroupStart() {
   static_cast<void>(runtime());
-  if (group.depth++ == 0) ++open_groups;
+  ++group.depth;
   return ncclSuccess;
 }
 
@@ -157,8 +149,7 @@ ncclResult_t ncclGroupEnd() {
     return ncclInvalidUsage;
   }
   if (--group.depth > 0) return ncclSuccess;
-  const auto ended = std::exchange(group, {});
-  if (!ended.was_reported) --open_groups;
+  const auto ended = std::exchange(static_cast<Group&>(group), {});
   forget_waiting_calls();
   if (ended.failed) return ncclInvalidArgument;
   if (!ended.operations.empty() && !ended.creations.empty()) {

@@ -19,10 +19,8 @@ void fail_group();
 // Outside a group: as a group of its own.
 ncclResult_t begin_operation(NcclOperation operation);
 
-// A fault, once a group, if a group of this thread is open.
+// A fault, once a group, if a group of this thread is open. At the end of each thread too.
 void check_no_open_group(std::string_view where);
-// At the end of the process: a fault if groups are open, of any thread, that were not reported.
-void report_open_groups();
 // A fault if another thread has an open group with operations for the GPU. ("Thread Safety".) Under the lock of the
 // runtime.
 void check_one_thread(int device, std::string_view call);

@@ -10,6 +10,7 @@
 #include "support/cuda_double/nccl_communicator.h"
 #include "support/cuda_double/nccl_groups.h"
 #include "support/cuda_double/nccl_mail.h"
+#include "support/cuda_double/nccl_meeting.h"
 
 namespace tessera::test::cuda_double {
 
@@ -46,13 +47,13 @@ Runtime::Runtime() {
   // Made first, gone last.
   static_cast<void>(faults());
   static_cast<void>(mail());
+  static_cast<void>(launch_order());
   static_cast<void>(count_living_communicators());
   set_delays(static_cast<std::uint32_t>(environment_number("TESSERA_TEST_CUDA_DELAY_SEED")),
              environment_number("TESSERA_TEST_CUDA_DELAY_US"));
 }
 
 Runtime::~Runtime() {
-  report_open_groups();
   report_leaked_communicators();
   streams_.clear();
   destroyed_.clear();
@@ -128,22 +129,20 @@ void Runtime::check_not_owed(const CUstream_st& stream, std::string_view call) {
                     call, stream.owed_by->name, stream.name));
 }
 
-namespace {
-struct HostThread {
-  Actor actor = 0;
-  VectorClock clock;
-};
-thread_local HostThread the_thread;
-}  // namespace
+Runtime::HostThread& Runtime::this_thread() {
+  auto& thread = threads_[std::this_thread::get_id()];
+  if (thread.actor == 0) thread.actor = ++actors_;
+  return thread;
+}
 
 const VectorClock& Runtime::host() {
-  if (the_thread.actor == 0) the_thread.actor = ++actors_;
-  the_thread.clock.join(all_threads_know_);
-  return the_thread.clock;
+  auto& thread = this_thread();
+  thread.clock.join(all_threads_know_);
+  return thread.clock;
 }
 
 void Runtime::host_knows(const VectorClock& clock, Knows who) {
-  (who == Knows::all_threads ? all_threads_know_ : the_thread.clock).join(clock);
+  (who == Knows::all_threads ? all_threads_know_ : this_thread().clock).join(clock);
 }
 
 void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host,
@@ -159,8 +158,9 @@ void Runtime::issue(CUstream_st& stream, const std::vector<Part>& parts, const V
 
 void Runtime::check_host_accesses(const Part& part) {
   const auto& clock = host();
-  the_thread.clock.advance(the_thread.actor);
-  check_accesses({part}, {the_thread.actor, "the host", clock, clock});
+  auto& thread = this_thread();
+  thread.clock.advance(thread.actor);
+  check_accesses({part}, {thread.actor, "the host", clock, clock});
 }
 
 void Runtime::check_accesses(const std::vector<Part>& parts, const Accessor& accessor) {

@@ -3,12 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "support/cuda_double/memory_registry.h"
@@ -66,6 +68,11 @@ class Runtime {
   void set_delays(std::uint32_t seed, int longest_us);
 
  private:
+  struct HostThread {
+    Actor actor = 0;
+    VectorClock clock;
+  };
+  [[nodiscard]] HostThread& this_thread();
   struct Accessor {
     Actor actor = 0;
     std::string_view where;
@@ -76,6 +83,7 @@ class Runtime {
 
   Actor actors_ = 0;
   VectorClock all_threads_know_;
+  std::map<std::thread::id, HostThread> threads_;  // here, since static objects call after those of the thread are gone
   std::size_t streams_made_ = 0;
   std::vector<std::unique_ptr<CUstream_st>> streams_, destroyed_;
   std::vector<std::unique_ptr<CUstream_st>> default_streams_;  // by device

@@ -16,7 +16,7 @@ TEST_CASE("a process with a fault says it and fails; one without does not") {
     CHECK_THAT(finished.err, ContainsSubstring(message) && ContainsSubstring("CUDA double: 1 faults; exit code 86"));
   };
   ended("read-early", "CUDA double: fault: read before event: kernel 'read' on the default stream");
-  ended("group", "CUDA double: fault: missing group end: the end of the process");
+  ended("group", "CUDA double: fault: missing group end: the end of the thread");
   ended("leak", "CUDA double: fault: rank 0 of communicator 1 (size 1) was neither destroyed nor aborted");
   const auto right = run_command({FAULTY, "none"});
   CHECK(right.code == 0);
