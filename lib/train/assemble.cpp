@@ -16,6 +16,7 @@
 #include "layout/share.h"
 #include "model/initial_values.h"
 #include "program/order_checks.h"
+#include "train/device_choice.h"
 
 namespace tessera::train {
 
@@ -50,9 +51,8 @@ std::vector<std::vector<std::string>> expert_stacks(const architecture::Architec
 }
 
 device::Numbers numbers_of(config::Precision precision, device::Place place) {
-  switch (precision) {
-    case config::Precision::automatic:
-      return {.compute = place == device::Place::cuda ? at::kBFloat16 : at::kFloat, .place = place};
+  switch (resolve_precision(precision, place)) {
+    case config::Precision::automatic: break;
     case config::Precision::float32: return {.place = place};
     case config::Precision::bfloat16: return {.compute = at::kBFloat16, .place = place};
     case config::Precision::float64:

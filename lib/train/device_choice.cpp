@@ -111,6 +111,11 @@ DeviceChoice take_device(const config::TrainSettings& train, const Hosts& hosts,
   return choice;
 }
 
+config::Precision resolve_precision(config::Precision precision, device::Place place) {
+  if (precision != config::Precision::automatic) return precision;
+  return place == device::Place::cuda ? config::Precision::bfloat16 : config::Precision::float32;
+}
+
 device::Place planned_place(const config::TrainSettings& train) {
   const bool has_gpu =
       train.accelerator.device == DeviceType::cuda || (wants_gpus(train) && device::find_gpus().count > 0);

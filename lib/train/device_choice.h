@@ -44,6 +44,10 @@ struct GpuAssignment {
 [[nodiscard]] DeviceChoice take_device(const config::TrainSettings& train, const Hosts& hosts,
                                        comm::Communicator& world);
 
+// `auto` as what it is at `place`: bfloat16 on a GPU, float32 on the CPU. So that what a run writes says which it was,
+// and a run that goes on elsewhere learns that it would compute otherwise.
+[[nodiscard]] config::Precision resolve_precision(config::Precision precision, device::Place place);
+
 // What --dry-run plans for: CUDA if it is asked for, be there a GPU or not, or if `auto` finds one here.
 [[nodiscard]] device::Place planned_place(const config::TrainSettings& train);
 

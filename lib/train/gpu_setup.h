@@ -10,7 +10,8 @@
 namespace tessera::train {
 
 // How LibTorch computes on a GPU: float32 products are float32's, not TF32's, and with enable_full_determinism only
-// kernels that give the same bits each time. Nothing on the CPU, where that is so. Before LibTorch's first use of a GPU.
+// kernels that give the same bits each time. Nothing on the CPU, where that is so. Before LibTorch's first use of a
+// GPU.
 void set_numerics(const config::TrainSettings& train, device::Place place);
 
 // The world's communicator for memory of the GPUs, over what `choice` says; null on the CPU, and for one rank, which

@@ -210,11 +210,13 @@ base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& sa
 
 }  // namespace
 
-base::ExitCode run(const config::Settings& settings, comm::World& world, const StopSignals& signals) {
+base::ExitCode run(const config::Settings& given, comm::World& world, const StopSignals& signals) {
   auto& ranks = *world.communicator();
   const auto hosts = find_hosts(ranks);
-  const int threads = set_threads(settings.train.threads, hosts.threads_per_rank);
-  const auto device = take_device(settings.train, hosts, ranks);
+  const int threads = set_threads(given.train.threads, hosts.threads_per_rank);
+  const auto device = take_device(given.train, hosts, ranks);
+  auto settings = given;
+  settings.train.precision = resolve_precision(given.train.precision, device.place);
   set_numerics(settings.train, device.place);
   auto inputs = read_inputs(settings, ranks, device.place);
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));

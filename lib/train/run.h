@@ -16,8 +16,7 @@ namespace tessera::train {
 //   done, interrupted or terminated   returned; the run ended after a whole step, the last two because of `signals`
 //   Error(bad_input)                  thrown; nothing was written
 //   Error(non_finite)                 thrown; names step, batch and layer; the metrics of that step are written
-[[nodiscard]] base::ExitCode run(const config::Settings& settings, comm::World& world,
-                                 const StopSignals& signals);
+[[nodiscard]] base::ExitCode run(const config::Settings& settings, comm::World& world, const StopSignals& signals);
 
 // What --dry-run prints for `rank` of `world` ranks: settings, groups, parameters, program of one step, memory. Opens
 // the data and takes no memory for parameters.

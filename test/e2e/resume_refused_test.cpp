@@ -46,6 +46,16 @@ TEST_CASE("CKP-3: an explicit path that is no checkpoint is refused with those t
   CHECK_FALSE(std::filesystem::exists(run.folder() / "elsewhere"));
 }
 
+TEST_CASE("the precision that auto was is no change when it is named, and another one is") {
+  const SmallRun run;
+  train_to_the_end(run, joined(every_step, {"--train.max_steps", "2", "--train.precision", "auto"}));
+  const auto goes_on = joined(every_step, joined(go_on, {"--train.max_steps", "2"}));
+  const auto named = train_to_the_end(run, joined(goes_on, {"--train.precision", "float32"}));
+  CHECK_THAT(named.err, ContainsSubstring("after step 2"));
+  check_refused(train(run, joined(goes_on, {"--train.precision", "bfloat16"})),
+                {"train.precision: float32 -> bfloat16"});
+}
+
 TEST_CASE("CKP-3: a whole output folder, its latest, a folder with a slash and auto are understood, and said") {
   const SmallRun run;
   const auto common = joined(every_step, {"--train.max_steps", "2"});
@@ -197,6 +207,9 @@ TEST_CASE("harmless settings are logged with both values, and the run goes on") 
       {"train.eval_steps", {"--train.eval_steps", "2", "--data.eval_path", changed.run.folder() / "eval.jsonl"}},
       {"data.format", {"--data.format", "jsonl"}},
       {"train.log.trace", {"--train.log.trace", changed.run.folder() / "trace.json"}},
+      // Tests see no GPU.
+      {"train.accelerator.device", {"--train.accelerator.device", "cpu"}},
+      {"train.accelerator.backend", {"--train.accelerator.backend", "mpi"}},
       {"train.threads", {"--train.threads", "2"}}};
   int settings = 0;
   for (const Field& field : config::fields()) {

@@ -161,5 +161,13 @@ TEST_CASE("with too few GPUs cuda is refused and auto is the CPU, on all ranks")
              StartsWith(fmt::format("rank {} on node0 sees no GPU", last)));
 }
 
+TEST_CASE("auto is a precision by name once the place is known, any other stays what it is") {
+  CHECK(resolve_precision(config::Precision::automatic, Place::cpu) == config::Precision::float32);
+  CHECK(resolve_precision(config::Precision::automatic, Place::cuda) == config::Precision::bfloat16);
+  for (const auto place : {Place::cpu, Place::cuda})
+    for (const auto given : {config::Precision::float32, config::Precision::bfloat16, config::Precision::float64})
+      CHECK(resolve_precision(given, place) == given);
+}
+
 }  // namespace
 }  // namespace tessera::train
