@@ -101,18 +101,19 @@ grep -q "^__version__ = '2\.11\." "$torch/version.py" ||
   fail "torch in $torch is $(sed -n "s/^__version__ = //p" "$torch/version.py"), and the programs are built for 2.11"
 
 # Programs of a bundle have no paths of libraries in them: torch's come first, then those of its nvidia packages and of a
-# CUDA that is installed, then the bundle's.
+# CUDA that is installed, then where this shell looks (the driver's may be there alone), then the bundle's.
 library_path() {
   local folder path=$torch/lib
-  for folder in "$torch"/../nvidia/*/lib "${CUDA_HOME:-/usr/local/cuda}/lib64" "$PWD/lib"; do
+  for folder in "$torch"/../nvidia/*/lib "${CUDA_HOME:-/usr/local/cuda}/lib64"; do
     [ ! -d "$folder" ] || path+=:$folder
   done
-  printf '%s' "$path"
+  printf '%s' "$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$PWD/lib"
 }
 
 arguments=(--root . --torch-dir "$torch" --python "$python" --budget "$budget" --command "$command")
 arguments+=(--output "${output:-$PWD/output/device_check}")
 if [ -e commit ]; then
+  chmod +x bin/* 2>/dev/null || true  # some ways to carry a folder drop it
   arguments+=(--programs bin --corpus corpus --library-path "$(library_path)")
 elif [ -n "$build" ]; then
   arguments+=(--programs "$build/bin" --corpus lib)

@@ -45,6 +45,11 @@ def host_facts(torch_dir):
             "libc": " ".join(platform.libc_ver()), "torch": torch["__version__"], "torch_cuda": torch["cuda"]}
 
 
+def mebibytes(text):
+    """In bytes; none where nvidia-smi does not know ("[N/A]")."""
+    return int(float(text) * 2**20) if re.fullmatch(r"[0-9.]+", text) else None
+
+
 def gpu_facts(context):
     """Of the first GPU."""
     listed = context.call(["nvidia-smi", f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits"], "nvidia-smi")
@@ -55,7 +60,7 @@ def gpu_facts(context):
     cuda = re.search(r"CUDA Version:\s*([0-9.]+)", context.attempt(["nvidia-smi"]).stdout)
     return {"gpu": values["name"], "gpus": len(lines), "driver": values["driver_version"],
             "driver_cuda": cuda.group(1) if cuda else None, "compute_capability": values["compute_cap"],
-            "memory_bytes": int(float(values["memory.total"]) * 2**20),
-            "memory_used_bytes": int(float(values["memory.used"]) * 2**20),
+            "memory_bytes": mebibytes(values["memory.total"]),
+            "memory_used_bytes": mebibytes(values["memory.used"]) or 0,
             "power_limit_w": values["power.limit"], "max_sm_mhz": values["clocks.max.sm"],
             "peak_tflops": peak_tflops(values["name"])}

@@ -58,9 +58,9 @@ def layers_that_fit(context):
     if context.rehearsal:
         return FIRST_LAYERS + 1
     machine = context.results.get("machine", {})
-    memory = machine.get("memory_bytes", 0) - machine.get("memory_used_bytes", 0)
+    memory = (machine.get("memory_bytes") or 0) - machine.get("memory_used_bytes", 0)
     if memory <= 0:
-        raise StepFailed("how much memory the GPU has is not known, since nvidia-smi failed")
+        raise StepFailed("how much memory the GPU has is not known: nvidia-smi did not say it")
     one, three = planned_bytes(context, 1), planned_bytes(context, 3)
     fitting = int(1 + (MEMORY_SHARE * memory - one) / ((three - one) / 2))
     if fitting < 1:

@@ -71,3 +71,18 @@ PYTHON
 grep -q '^# Device check: NVIDIA H200$' "$folder/out/device_check.md" || fail 'the page does not name the device'
 grep -q -e '-- code 4 after' "$folder/out/device_check.log" || fail 'the log does not have what was run'
 expect 0 'all steps passed' --build "$folder/build" --output "$folder/some" --only machine gpu_tests
+
+# A bundle: its programs look for libraries in torch's folder first, where this shell looks, and in the bundle's last.
+bundle=$folder/bundle
+mkdir -p "$bundle/scripts" "$bundle/bin" "$bundle/lib" "$bundle/corpus" "$folder/nvidia/nccl/lib"
+cp -r scripts/device_check.sh scripts/device_check scripts/demo "$bundle/scripts/"
+echo 0123abc >"$bundle/commit"
+cp "$folder"/build/bin/* "$bundle/bin/"
+printf '#!/bin/sh\necho "looks in $LD_LIBRARY_PATH" >&2; exit 4\n' >"$bundle/bin/tessera-train"
+chmod -x "$bundle/bin/tessera-train"
+LD_LIBRARY_PATH=/drivers "$bundle/scripts/device_check.sh" --output "$folder/of_bundle" --only build demo_cpu >/dev/null &&
+  fail 'a check whose programs fail exits with 0'
+log=$(cat "$folder/of_bundle/device_check.log")
+[[ $log == *"looks in $folder/torch/lib:$folder/torch/../nvidia/nccl/lib:"*":/drivers:$bundle/lib"* ]] ||
+  fail "a bundle's programs look elsewhere: $log"
+grep -q 'commit 0123abc' "$folder/of_bundle/device_check.md" || fail "the page does not name the bundle's commit"
