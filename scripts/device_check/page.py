@@ -64,9 +64,9 @@ def gpu_tests(results):
                                              *((t["program"], t["state"], f"{t['seconds']:.1f}") for t in tests)])]
 
 
-def demo(results):
-    runs = [(title, results[name]) for title, name in (("CPU, float32", "demo_cpu"), ("GPU, float32", "demo_float32"),
-                                                       ("GPU, bfloat16", "demo_bfloat16")) if results.get(name)]
+def demo(results, device):
+    runs = [(title, results[name]) for title, name in (("CPU, float32", "demo_cpu"), (f"{device}, float32", "demo_float32"),
+                                                       (f"{device}, bfloat16", "demo_bfloat16")) if results.get(name)]
     if not runs:
         return []
     rows = [("run", "tokens/s", "first loss", "last loss", "largest difference: early", "bar", "of all steps", "bar")]
@@ -157,7 +157,8 @@ def make_page(report):
             f"{report['date']}, commit {report['commit']}; `{report['command']}`; {report['seconds']:.0f} s of "
             f"{report['budget_s']:.0f} s. {len(passed)} of {len(report['steps'])} steps passed"
             + (": all." if report["passed"] else "; see Checks.")]
-    parts = [head, machine(results), checks(report["steps"]), gpu_tests(results), demo(results), stack(results), grouped(results)]
+    parts = [head, machine(results), checks(report["steps"]), gpu_tests(results),
+             demo(results, "CPU for the GPU" if report["rehearsal"] else "GPU"), stack(results), grouped(results)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
