@@ -3,16 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "comm/communicator.h"
 #include "comm/piece_sum.h"
-
-#ifdef __CUDACC__
-#define TESSERA_HOST_AND_GPU __host__ __device__
-#else
-#define TESSERA_HOST_AND_GPU
-#endif
+#include "device/kernel_values.h"
 
 namespace tessera::comm {
 
@@ -35,33 +29,9 @@ struct RankOrderSum {
 
 namespace rank_order {
 
-// bfloat16 as it lies in memory: the upper half of a float32.
-struct Bfloat16 {
-  std::uint16_t bits;
-};
-
-TESSERA_HOST_AND_GPU inline float widened(Bfloat16 value) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
-  float result = 0;
-  memcpy(&result, &bits, sizeof result);
-  return result;
-}
-template <class T>
-TESSERA_HOST_AND_GPU T widened(T value) {
-  return value;
-}
-
-// To the nearest, ties to even.
-TESSERA_HOST_AND_GPU inline void narrow(float value, Bfloat16& to) {
-  std::uint32_t bits = 0;
-  memcpy(&bits, &value, sizeof bits);
-  const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
-  to.bits = static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
-}
-template <class T>
-TESSERA_HOST_AND_GPU void narrow(T value, T& to) {
-  to = value;
-}
+using device::Bfloat16;
+using device::narrow;
+using device::widened;
 
 // NaN if one is.
 template <class T>
