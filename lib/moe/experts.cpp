@@ -1,6 +1,5 @@
 #include "moe/experts.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -10,11 +9,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "moe/activation.h"
 #include "moe/experts_pass.h"
 #include "ops/grouped_rows.h"
 #include "ops/product.h"
 #include "ops/rows.h"
-#include "ops/swiglu_kernels.h"
 #include "ops/weight_access.h"
 #include "ops/wide_type.h"
 
@@ -41,45 +40,6 @@ std::vector<Span> spans_of(const at::Tensor& counts) {
       spans.push_back({expert, first + done, std::min(slots_at_once, count - done)});
   });
   return spans;
-}
-
-// activation = silu(gate) * up * weight of the slot
-void activate(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& activation) {
-  const auto n = gate.size(1);
-  ops::with_float_type(gate.scalar_type(), [&]<class T>() {
-    const T *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
-    const auto* w = weight.const_data_ptr<ops::wide_of<T>>();
-    T* a = activation.mutable_data_ptr<T>();
-    at::parallel_for(0, gate.size(0), 32, [&](std::int64_t begin, std::int64_t end) {
-      ops::simd::run([&]() __attribute__((always_inline)) {
-        for (auto r = begin; r < end; ++r) ops::swiglu_row(g + r * n, u + r * n, w[r], a + r * n, n);
-      });
-    });
-  });
-}
-
-struct ActivationGradient {
-  at::Tensor d_gate, d_up, activation, d_weight;  // wide; [slots, I] and [slots]
-};
-
-void activate_back(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& d,
-                   const ActivationGradient& result) {
-  const auto n = gate.size(1);
-  ops::with_float_type(gate.scalar_type(), [&]<class T>() {
-    using Wide = ops::wide_of<T>;
-    const T *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
-    const Wide *w = weight.const_data_ptr<Wide>(), *d_data = d.const_data_ptr<Wide>();
-    Wide *d_g = result.d_gate.mutable_data_ptr<Wide>(), *d_u = result.d_up.mutable_data_ptr<Wide>();
-    Wide *a = result.activation.mutable_data_ptr<Wide>(), *d_w = result.d_weight.mutable_data_ptr<Wide>();
-    at::parallel_for(0, gate.size(0), 32, [&](std::int64_t begin, std::int64_t end) {
-      ops::simd::run([&]() __attribute__((always_inline)) {
-        for (auto r = begin; r < end; ++r) {
-          const auto at = r * n;
-          d_w[r] = ops::swiglu_row_gradient(g + at, u + at, d_data + at, w[r], d_g + at, d_u + at, a + at, n);
-        }
-      });
-    });
-  });
 }
 
 at::Tensor in_slot_order(const at::Tensor& received, const at::Tensor& slot) {
@@ -170,7 +130,8 @@ struct RunExperts : Function<RunExperts> {
                             ? forward_by_expert(rows.detach(), ordered, order, weights, keep)
                             : forward_at_once(rows.detach(), ordered, order, weights, path, keep);
     if (keep == Keep::nothing) return result.rows;
-    context->save_for_backward({rows, weight, order.row, order.slot, order.count, result.gate, result.up});
+    context->save_for_backward({rows, weight, order.row, order.slot, order.count, result.gate, result.up,
+                                result.by_row.slot, result.by_row.first});
     context->saved_data["gate"] = ops::as_saved(weights.gate);
     context->saved_data["up"] = ops::as_saved(weights.up);
     context->saved_data["down"] = ops::as_saved(weights.down);
@@ -190,6 +151,7 @@ struct RunExperts : Function<RunExperts> {
                             saved[4],
                             saved[5],
                             saved[6],
+                            {saved[7], saved[8]},
                             gradients[0].contiguous()};
     const ExpertWeights weights{weight("gate"), weight("up"), weight("down")};
     const auto result =

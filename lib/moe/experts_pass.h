@@ -6,22 +6,26 @@
 #include <cstdint>
 
 #include "moe/experts.h"
+#include "moe/gpu/slot_sum.h"
 
 namespace tessera::moe {
 
 enum class Keep : std::uint8_t { nothing, for_backward };
 
 struct ForwardResult {
-  at::Tensor rows;      // [rows, hidden]
-  at::Tensor gate, up;  // [slots, I], with Keep::for_backward
+  at::Tensor rows;         // [rows, hidden]
+  at::Tensor gate, up;     // [slots, I], with Keep::for_backward
+  gpu::SlotsByRow by_row;  // with Keep::for_backward on a GPU
 };
 
 struct BackwardInputs {
-  at::Tensor rows, weight, row, count, gate, up, d_result;  // weight in slot order
+  at::Tensor rows, weight, row, count, gate, up;  // weight in slot order
+  gpu::SlotsByRow by_row;                         // on a GPU
+  at::Tensor d_result;
 };
 
 struct BackwardResult {
-  at::Tensor d_rows;    // wide
+  at::Tensor d_rows;    // of the type of `rows`, or wide
   at::Tensor d_weight;  // wide, in slot order
 };
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/error.h"
+#include "moe/gpu/slot_sum.h"
 #include "moe/identity_rows.h"
 #include "ops/rows.h"
 #include "ops/wide_type.h"
@@ -23,6 +24,10 @@ struct Merge : Function<Merge> {
     context->saved_data["identity"] = identity;
     context->save_for_backward({row_token});
     if (identity) return at::add(residual, combined_rows);
+    if (!residual.is_cpu()) {
+      const auto by_token = gpu::slots_by_row(row_token, residual.size(0));
+      return gpu::sum_slots(combined_rows, by_token, residual.scalar_type(), {}, residual);
+    }
     const auto sum = residual.to(ops::wide_type(residual.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
     ops::add_rows(sum, row_token, combined_rows);
     return sum.to(residual.scalar_type());

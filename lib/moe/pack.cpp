@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "moe/gpu/dispatch.h"
+#include "moe/gpu/send_rows.h"
 #include "moe/identity_rows.h"
 #include "ops/rows.h"
 
@@ -61,7 +62,7 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
 
 at::Tensor send_rows(const at::Tensor& normed, const at::Tensor& row_token, Rows rows) {
   if (rows == Rows::all_tokens || is_identity(row_token, normed.size(0))) return normed.view(normed.sizes());
-  return ops::take_rows(normed, row_token);
+  return normed.is_cpu() ? ops::take_rows(normed, row_token) : gpu::send_rows(normed, row_token);
 }
 
 }  // namespace tessera::moe

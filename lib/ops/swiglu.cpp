@@ -22,7 +22,7 @@ constexpr std::int64_t grain = 16384;
 struct SwiGlu : Function<SwiGlu> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
     context->save_for_backward({gate, up});
-    if (!gate.is_cpu()) return gpu::swiglu(gate, up, {});
+    if (!gate.is_cpu()) return gpu::swiglu(gate, up);
     const auto g = gate.contiguous(), u = up.contiguous();
     auto result = at::empty_like(g);
     with_float_type(g.scalar_type(), [&]<class T>() {
@@ -40,7 +40,7 @@ struct SwiGlu : Function<SwiGlu> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     if (!saved[0].is_cpu()) {
-      auto result = gpu::swiglu_gradient(saved[0], saved[1], {}, gradients[0]);
+      auto result = gpu::swiglu_gradient(saved[0], saved[1], gradients[0]);
       return {std::move(result.d_gate), std::move(result.d_up)};
     }
     const auto g = saved[0].contiguous(), u = saved[1].contiguous(), d = gradients[0].contiguous();

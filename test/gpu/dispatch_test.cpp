@@ -80,16 +80,31 @@ TEST_CASE("a GPU orders received slots by expert as the CPU does") {
 }
 
 TEST_CASE("rows that a GPU merges are the CPU's, with gradients") {
-  const auto residual = varied({5, 3}, 1, at::kFloat), rows = varied({7, 3}, 2, at::kFloat),
-             d = varied({5, 3}, 4, at::kFloat);
-  const auto token = integers({0, 3, 4, 0, 1, 3, 4});
-  const auto gradients = [&](const auto& place) {
-    auto r = place(residual).requires_grad_(true), x = place(rows).requires_grad_(true);
-    const auto merged = moe::merge(r, x, place(token));
-    merged.backward(place(d));
-    return at::cat({merged.detach().cpu(), r.grad().cpu(), x.grad().cpu()});
-  };
-  CHECK(at::equal(gradients(to_device), gradients([](const at::Tensor& t) { return t.clone(); })));
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto residual = varied({5, 3}, 1, type), rows = varied({7, 3}, 2, type), d = varied({5, 3}, 4, type);
+    const auto token = integers({0, 3, 4, 0, 1, 3, 4});
+    const auto gradients = [&](const auto& place) {
+      auto r = place(residual).requires_grad_(true), x = place(rows).requires_grad_(true);
+      const auto merged = moe::merge(r, x, place(token));
+      merged.backward(place(d));
+      return at::cat({merged.detach().cpu(), r.grad().cpu(), x.grad().cpu()});
+    };
+    CHECK(at::equal(gradients(to_device), gradients([](const at::Tensor& t) { return t.clone(); })));
+  }
+}
+
+TEST_CASE("rows that a GPU sends are the CPU's, with gradients, of tokens that are sent twice or never") {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto normed = varied({6, 11}, 1, type), d = varied({7, 11}, 4, type);
+    const auto token = integers({0, 3, 4, 0, 1, 3, 4});
+    const auto sent = [&](const auto& place) {
+      auto x = place(normed).requires_grad_(true);
+      const auto rows = moe::send_rows(x, place(token));
+      rows.backward(place(d));
+      return at::cat({rows.detach().cpu(), x.grad().cpu()});
+    };
+    CHECK(at::equal(sent(to_device), sent([](const at::Tensor& t) { return t.clone(); })));
+  }
 }
 
 }  // namespace

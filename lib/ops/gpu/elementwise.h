@@ -9,13 +9,11 @@ namespace tessera::ops::gpu {
 [[nodiscard]] at::Tensor turn(const at::Tensor& heads, const at::Tensor& cosine, const at::Tensor& sine, int direction);
 
 struct SwigluGradient {
-  at::Tensor d_gate, d_up, activation;  // activation = silu(gate) * up, times the slot weights if there are any
-  at::Tensor d_weight;                  // [rows] in the wide type; undefined without weights
+  at::Tensor d_gate, d_up;
 };
 
-// silu(gate) * up, all [rows, n]; times weight [rows] of the wide type unless that is undefined.
-[[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight);
-[[nodiscard]] SwigluGradient swiglu_gradient(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
-                                             const at::Tensor& d);
+// silu(gate) * up, all of one size and type.
+[[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+[[nodiscard]] SwigluGradient swiglu_gradient(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d);
 
 }  // namespace tessera::ops::gpu
