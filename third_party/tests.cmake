@@ -7,6 +7,8 @@
 #     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
+#     With the label gpu the main takes the first GPU, on which tensor_device(Place::cuda) then is; where there is none the
+#     entry counts as skipped, with what is missing. One rank.
 #     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
 #     none in a build without CUDA.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
@@ -18,6 +20,8 @@ add_library(tessera_test_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/main.cpp)
 target_link_libraries(tessera_test_main PUBLIC tessera_test_session PRIVATE tessera_flags)
 add_library(tessera_test_ranked_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/ranked_main.cpp)
 target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tessera_comm PRIVATE tessera_flags)
+add_library(tessera_test_gpu_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/gpu_main.cpp)
+target_link_libraries(tessera_test_gpu_main PUBLIC tessera_test_session tessera_device PRIVATE tessera_flags)
 
 # What Open MPI needs to start more ranks than cores, as root and in a container.
 set(TESSERA_MPI_ENVIRONMENT
@@ -57,7 +61,9 @@ function(tessera_test room)
   list(REMOVE_DUPLICATES needs)
   list(TRANSFORM needs PREPEND tessera_)
   set(main tessera_test_main)
-  if(arg_RANKS)
+  if(gpu IN_LIST arg_LABELS)
+    set(main tessera_test_gpu_main)
+  elseif(arg_RANKS)
     set(main tessera_test_ranked_main)
   endif()
   target_link_libraries(${program} PRIVATE tessera_flags ${main} ${needs} ${arg_LINKS})
@@ -82,13 +88,13 @@ function(tessera_test room)
     endif()
     if(gpu IN_LIST arg_LABELS)
       list(REMOVE_ITEM environment CUDA_VISIBLE_DEVICES=-1)
-      if(ranks EQUAL 1)
-        set_property(GLOBAL APPEND PROPERTY TESSERA_GPU_TESTS ${program})  # for test/device_check
-      endif()
     endif()
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES
       LABELS "${arg_LABELS};ranks${ranks}" PROCESSORS ${ranks} TIMEOUT 600 REQUIRED_FILES "${arg_DATA}"
       ENVIRONMENT "${environment}")
+    if(gpu IN_LIST arg_LABELS)
+      set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
+    endif()
   endforeach()
 endfunction()
