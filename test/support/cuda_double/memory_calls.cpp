@@ -78,8 +78,9 @@ cudaError_t enqueue(const Copy& copy, cudaMemcpyKind kind, cudaStream_t handle, 
   check_direction(copy.to, copy.from, kind, call);
   const auto reads = rows_of(copy.from, copy.row_bytes, copy.rows, copy.from_stride);
   const auto writes = rows_of(copy.to, copy.row_bytes, copy.rows, copy.to_stride);
-  if (overlap(reads, writes)) report_fault(call + ": source and destination overlap");
-  const bool known = runtime().memory.why_not(reads).empty() && runtime().memory.why_not(writes).empty();
+  const bool apart = !overlap(reads, writes);
+  if (!apart) report_fault(call + ": source and destination overlap");
+  const bool known = apart && runtime().memory.why_not(reads).empty() && runtime().memory.why_not(writes).empty();
   runtime().issue(
       *stream, {{call, {reads}, {writes}}}, runtime().host(), known ? std::function<void()>(copy) : [] {});
   return known ? cudaSuccess : remember(cudaErrorInvalidValue);
