@@ -1,11 +1,13 @@
 #include "ops/grouped_product.h"
 
 #include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "ops/grouped_rows.h"
 #include "ops/product.h"
+#include "ops/wide_type.h"
 
 namespace tessera::ops {
 
@@ -42,36 +44,32 @@ at::Tensor group_ends(const at::Tensor& counts, at::Device device) {
   return counts.cumsum(0).to(at::kInt).to(device, /*non_blocking=*/true);
 }
 
-void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
-                          const at::Tensor& weight, GroupedPath path) {
-  at::Tensor out = result;
-  if (rows.size(0) == 0) return;  // grouped_mm refuses the strides of an empty tensor
-  if (path == GroupedPath::grouped_mm) {
-    out.copy_(at::_grouped_mm(rows, weight.transpose(1, 2), group_ends(counts, rows.device())));
-    return;
-  }
+at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& counts, const at::Tensor& weight,
+                           GroupedPath path) {
+  // (It refuses the strides of an empty tensor.)
+  if (path == GroupedPath::grouped_mm && rows.size(0) > 0)
+    return at::_grouped_mm(rows, weight.transpose(1, 2), group_ends(counts, rows.device()));
+  const auto result = at::empty({rows.size(0), weight.size(1)}, rows.options().requires_grad(false));
+  if (rows.size(0) == 0) return result;
   for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
-    product_into(out.narrow(0, first, count), rows.narrow(0, first, count), weight.select(0, group));
+    product_into(result.narrow(0, first, count), rows.narrow(0, first, count), weight.select(0, group));
   });
+  return result;
 }
 
-void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& counts,
-                               const at::Tensor& weight, Into into, GroupedPath path) {
-  at::Tensor out = result;
-  if (d.size(0) == 0) return;
-  if (path == GroupedPath::grouped_mm) {
-    const auto product =
-        at::_grouped_mm(d.to(weight.scalar_type()).contiguous(), weight, group_ends(counts, d.device()));
-    if (into == Into::add) {
-      out.add_(product);
-    } else {
-      out.copy_(product);
-    }
-    return;
-  }
+at::Tensor grouped_multiply_back(const at::Tensor& d, const at::Tensor& counts, const at::Tensor& weight,
+                                 GroupedPath path) {
+  if (path == GroupedPath::grouped_mm && d.size(0) > 0)
+    return at::_grouped_mm(d.to(weight.scalar_type()).contiguous(), weight, group_ends(counts, d.device()));
+  const bool is_wide = d.is_cpu() && path == GroupedPath::per_group;
+  const auto type = is_wide ? wide_type(weight.scalar_type()) : weight.scalar_type();
+  const auto result = at::empty({d.size(0), weight.size(2)}, weight.options().dtype(type).requires_grad(false));
+  if (d.size(0) == 0) return result;
   for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
-    multiply_back_out(out.narrow(0, first, count), d.narrow(0, first, count), weight.select(0, group), into);
+    multiply_back_out(result.narrow(0, first, count), d.narrow(0, first, count), weight.select(0, group),
+                      Into::overwrite);
   });
+  return result;
 }
 
 void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,

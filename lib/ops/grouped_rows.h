@@ -15,13 +15,13 @@ namespace tessera::ops {
 // body(group, first row, rows) for every group that has rows, in order.
 void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
 
-// rows [n, inner], weight [groups, outer, inner] -> result [n, outer], overwritten.
-void grouped_product_into(const at::Tensor& result, const at::Tensor& rows, const at::Tensor& counts,
-                          const at::Tensor& weight, GroupedPath path);
+// rows [n, inner], weight [groups, outer, inner] -> [n, outer] of the rows' type.
+[[nodiscard]] at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& counts, const at::Tensor& weight,
+                                         GroupedPath path);
 
-// d [n, outer] -> result [n, inner], wide (on a GPU it may be the type of `d`).
-void grouped_multiply_back_out(const at::Tensor& result, const at::Tensor& d, const at::Tensor& counts,
-                               const at::Tensor& weight, Into into, GroupedPath path);
+// d [n, outer] -> [n, inner] of the weight's type; on the CPU, per group, wide.
+[[nodiscard]] at::Tensor grouped_multiply_back(const at::Tensor& d, const at::Tensor& counts, const at::Tensor& weight,
+                                               GroupedPath path);
 
 // gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner]. By grouped_mm on a GPU there is a
 // product of the gradient's shape in the rows' type meanwhile.

@@ -38,8 +38,12 @@ void bench_grouped_products() {
   for (const auto& grouped : grouped_cases(groups, rows)) {
     const auto counts = tensor_of(grouped.counts);
     const auto grouped_products = [&] {
-      ops::grouped_product_into(y, x, counts, weight, ops::GroupedPath::per_group);
-      ops::grouped_multiply_back_out(d_x, d, counts, weight, ops::Into::overwrite, ops::GroupedPath::per_group);
+      // Into memory that is there, as the experts have it on the CPU.
+      ops::for_groups(counts, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
+        const auto matrix = weight.select(0, group);
+        ops::product_into(y.narrow(0, first, count), x.narrow(0, first, count), matrix);
+        ops::multiply_back_out(d_x.narrow(0, first, count), d.narrow(0, first, count), matrix, ops::Into::overwrite);
+      });
       ops::add_grouped_outer_products(gradient, d, x, counts, ops::GroupedPath::per_group);
     };
     const auto dense_products = [&] {

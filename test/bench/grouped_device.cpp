@@ -123,13 +123,11 @@ struct Operands {
     d = at::randn({s.rows, s.outer}, options).to(at::kBFloat16);
     weight = at::randn({s.groups, s.outer, s.inner}, options).mul_(0.02).to(at::kBFloat16);
     result = at::empty({s.rows, s.outer}, narrow);
-    // On the CPU gradients of rows are wide.
-    d_rows = at::empty({s.rows, s.inner}, s.place == Place::cpu ? options : narrow);
     gradient = at::zeros({s.groups, s.outer, s.inner}, options);
     dense_d_rows = at::empty({s.rows, s.inner}, narrow);
     dense_gradient = at::empty({s.outer, s.inner}, narrow);
   }
-  at::Tensor rows, d, weight, result, d_rows, gradient, dense_d_rows, dense_gradient;
+  at::Tensor rows, d, weight, result, gradient, dense_d_rows, dense_gradient;
 };
 
 std::string times_of(const std::vector<Body>& products, const Sizes& sizes) {
@@ -148,10 +146,8 @@ std::vector<Body> dense_products(Operands& o) {
 }
 
 std::vector<Body> grouped_products(const Operands& o, const at::Tensor& counts, ops::GroupedPath path) {
-  return {[&o, counts, path] { ops::grouped_product_into(o.result, o.rows, counts, o.weight, path); },
-          [&o, counts, path] {
-            ops::grouped_multiply_back_out(o.d_rows, o.d, counts, o.weight, ops::Into::overwrite, path);
-          },
+  return {[&o, counts, path] { static_cast<void>(ops::grouped_product(o.rows, counts, o.weight, path)); },
+          [&o, counts, path] { static_cast<void>(ops::grouped_multiply_back(o.d, counts, o.weight, path)); },
           [&o, counts, path] { ops::add_grouped_outer_products(o.gradient, o.d, o.rows, counts, path); }};
 }
 
