@@ -92,5 +92,24 @@ TEST_CASE("in a step of one rank the host waits for the GPU only for what close 
   CHECK(waits_of_a_step(files, {"--model.hidden_size", "24", "--model.moe_intermediate_size", "16"}) == close);
 }
 
+TEST_CASE("in a step of one rank slots are sorted twice a MoE layer: to choose them, and by row for both passes") {
+  const SmallRun files;
+  const auto launched = [&](const Words& words) {
+    PlacedRun run(files.settings(joined({"--train.global_batch_size", "1"}, words)), Place::cuda);
+    torch_double::reset_launches();
+    static_cast<void>(run.train(1));
+    return torch_double::launches();
+  };
+  constexpr std::int64_t layers = 2;  // that are MoE, of three
+  for (const auto& words :
+       std::vector<Words>{float32, {"--model.hidden_size", "24", "--model.moe_intermediate_size", "16"}}) {
+    auto launches = launched(words);
+    CHECK(launches["aten::sort"] == 2 * layers);
+    CHECK(launches["slot_sum"] == 2 * layers);
+    CHECK(launches["weighted_swiglu"] == layers);
+    CHECK(launches["weighted_swiglu_gradient"] == layers);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test
