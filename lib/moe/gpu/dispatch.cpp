@@ -75,18 +75,18 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   const auto expert = number_by_count(slots.expert_count, slots.token.numel());
   const auto owner = at::searchsorted(first, expert, /*out_int32=*/false, /*right=*/true).sub_(1);
   const auto wanted = wanted_by(owner, slots.token, owners, tokens);
-  const auto counts = at::cat({wanted.sum(1), slots.expert_count}).cpu();  // the host waits
-  SendPlan plan{{}, counts.narrow(0, 0, owners), {}, counts.narrow(0, owners, experts)};
-  const auto rows = plan.row_count.sum().item<std::int64_t>();
-  // Rows in the order of (owner, token); what is not wanted goes to one place more, which is cut off.
+  const auto row_count = wanted.sum(1), first_row = row_count.cumsum(0).sub_(row_count);
+  // Rows in the order of (owner, token). How many there are only the GPU knows yet: there is room for the most, and
+  // what is not wanted goes to one place more.
   const auto row = wanted.flatten().cumsum(0).sub_(1);
-  const auto place = at::where(wanted.flatten(), row, at::full({}, rows, row.options()));
-  plan.row_token = at::empty({rows + 1}, integers)
-                       .scatter_(0, place, at::arange(tokens, integers).repeat({owners}))
-                       .narrow(0, 0, rows);
-  const auto first_row = ops::upload(plan.row_count.cumsum(0).sub(plan.row_count), slots.token.device());
-  plan.send_slot =
+  const auto place = at::where(wanted.flatten(), row, at::full({}, owners * tokens, row.options()));
+  const auto row_token =
+      at::empty({owners * tokens + 1}, integers).scatter_(0, place, at::arange(tokens, integers).repeat({owners}));
+  auto send_slot =
       at::index_select(row, 0, owner.mul(tokens).add_(slots.token)).sub_(at::index_select(first_row, 0, owner));
+  const auto counts = at::cat({row_count, slots.expert_count}).cpu();  // the host waits, with all else under way
+  SendPlan plan{{}, counts.narrow(0, 0, owners), std::move(send_slot), counts.narrow(0, owners, experts)};
+  plan.row_token = row_token.narrow(0, 0, plan.row_count.sum().item<std::int64_t>());
   return plan;
 }
 
