@@ -88,6 +88,9 @@ function(tessera_test room)
     endif()
     if(gpu IN_LIST arg_LABELS)
       list(REMOVE_ITEM environment CUDA_VISIBLE_DEVICES=-1)
+      if(ranks EQUAL 1)
+        set_property(GLOBAL APPEND PROPERTY TESSERA_GPU_TESTS ${program})  # for test/device_check
+      endif()
     endif()
     add_test(NAME ${entry} COMMAND ${start} $<TARGET_FILE:${program}>)
     set_tests_properties(${entry} PROPERTIES

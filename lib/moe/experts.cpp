@@ -176,7 +176,9 @@ at::Tensor run_experts(const at::Tensor& rows, const at::Tensor& weight, const E
   base::expect(weight.numel() == order.row.numel() && weight.scalar_type() == ops::wide_type(rows.scalar_type()),
                "run_experts: not one wide weight for each slot");
   const auto keep = at::GradMode::is_enabled() ? Keep::for_backward : Keep::nothing;
-  return RunExperts::apply(rows, weight, weights.gate->anchor(), order, weights, path, keep);
+  auto known = order;
+  if (path == ops::GroupedPath::per_group) known.count = order.count.cpu();  // once, not in each product
+  return RunExperts::apply(rows, weight, weights.gate->anchor(), known, weights, path, keep);
 }
 
 }  // namespace tessera::moe

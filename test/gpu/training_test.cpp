@@ -14,6 +14,7 @@ namespace {
 using device::Place;
 
 const Words float32{"--train.precision", "float32"};
+const Words one_micro_step{"--train.global_batch_size", "1"};
 
 void check_same_training(const SmallRun& files, const Words& words) {
   CAPTURE(words);
@@ -89,7 +90,10 @@ TEST_CASE("in a step of one rank the host waits for the GPU only for what close 
   const SmallRun files;
   // Losses, loads, which layers are finite, norms: at the end of the step, one after the other.
   const std::map<std::string, int> close{{"copy to host", 4}};
-  CHECK(waits_of_a_step(files, {"--model.hidden_size", "24", "--model.moe_intermediate_size", "16"}) == close);
+  const Words grouped{"--model.hidden_size", "24", "--model.moe_intermediate_size", "16"};
+  CHECK(waits_of_a_step(files, joined(grouped, one_micro_step)) == close);
+  // Products expert by expert want the slots of each: once in each of two MoE layers.
+  CHECK(waits_of_a_step(files, joined(float32, one_micro_step)) == std::map<std::string, int>{{"copy to host", 4 + 2}});
 }
 
 TEST_CASE("in a step of one rank slots are sorted twice a MoE layer: to choose them, and by row for both passes") {

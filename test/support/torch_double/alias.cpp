@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "support/torch_double/device_memory.h"
+#include "support/torch_double/backing.h"
 #include "support/torch_double/torch_double.h"
 
 namespace tessera::test::torch_double {
@@ -13,6 +13,12 @@ namespace {
 
 std::size_t extent_bytes(const at::Tensor& tensor) {
   return at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+}
+
+// From its first element to its last.
+Bytes bytes_of(const at::Tensor& tensor) {
+  const auto offset = static_cast<std::size_t>(tensor.storage_offset()) * tensor.itemsize();
+  return {static_cast<const std::byte*>(tensor.storage().data()) + offset, extent_bytes(tensor)};
 }
 
 bool same_shape(const at::Tensor& a, const at::Tensor& b) {
@@ -36,10 +42,11 @@ void AliasScope::check_memory(const at::Tensor& tensor) const {
   TORCH_CHECK(data != nullptr, name_, ": a tensor of the device has no memory bound to it");
   TORCH_CHECK(is_device_memory(data), name_, ": the memory of a tensor of the device is the host's");
   const auto* first = data + static_cast<std::size_t>(tensor.storage_offset()) * tensor.itemsize();
-  const auto span = device_arena().allocation_of(first);
-  TORCH_CHECK(span.start != nullptr, name_, ": the memory of a tensor of the device has been freed");
-  TORCH_CHECK(first + extent_bytes(tensor) <= span.start + span.bytes, name_, ": a tensor of sizes ", tensor.sizes(),
-              " and strides ", tensor.strides(), " reaches beyond its allocation of ", span.bytes, " bytes");
+  const auto memory = allocation_of(first);
+  TORCH_CHECK(memory.begin != nullptr, name_, ": the memory of a tensor of the device has been freed");
+  TORCH_CHECK(first + extent_bytes(tensor) <= memory.begin + memory.count, name_, ": a tensor of sizes ",
+              tensor.sizes(), " and strides ", tensor.strides(), " reaches beyond its allocation of ", memory.count,
+              " bytes");
 }
 
 c10::Storage AliasScope::alias_storage(const at::Tensor& tensor) {
@@ -55,8 +62,23 @@ c10::Storage AliasScope::alias_storage(const at::Tensor& tensor) {
 }
 
 at::Tensor AliasScope::of(const at::Tensor& tensor) {
+  if (accesses_memory(tensor)) before_access(name_, {bytes_of(tensor)}, {});
+  return aliased(tensor);
+}
+
+at::Tensor AliasScope::written(const at::Tensor& tensor) {
+  if (accesses_memory(tensor)) before_access(name_, {}, {bytes_of(tensor)});
+  return aliased(tensor);
+}
+
+bool AliasScope::accesses_memory(const at::Tensor& tensor) const {
+  if (use_ != Use::bytes || !tensor.defined() || !tensor.is_privateuseone() || tensor.numel() == 0) return false;
+  check_memory(tensor);
+  return true;
+}
+
+at::Tensor AliasScope::aliased(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_privateuseone()) return tensor;
-  if (use_ == Use::bytes) check_memory(tensor);
   for (const auto& shared : tensors_)
     if (shared.original.is_same(tensor)) return shared.alias;
   auto alias = make_tensor(alias_storage(tensor), c10::DispatchKey::CPU, tensor);
@@ -84,7 +106,10 @@ at::Tensor AliasScope::back(const at::Tensor& result) const {
       at::detail::empty_strided_generic(result.sizes(), result.strides(), c10::GetAllocator(c10::kPrivateUse1),
                                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), result.scalar_type()));
   const auto bytes = extent_bytes(result);
-  if (result.numel() > 0) std::memcpy(alias_of(made.mutable_data_ptr()), result.const_data_ptr(), bytes);
+  if (result.numel() > 0) {
+    before_access(name_, {}, {bytes_of(made)});
+    std::memcpy(alias_of(made.mutable_data_ptr()), result.const_data_ptr(), bytes);
+  }
   if (result.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
   return made;
 }

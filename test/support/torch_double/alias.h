@@ -21,6 +21,8 @@ class AliasScope {
   // Undefined tensors and those of other places come back as they are. With Use::bytes the tensor must lie within one
   // allocation that is alive: throws c10::Error for host memory, freed or unbound memory under a tensor of the device.
   [[nodiscard]] at::Tensor of(const at::Tensor& tensor);
+  // The same for a tensor that the operation writes.
+  [[nodiscard]] at::Tensor written(const at::Tensor& tensor);
 
   // A result of the operation as a tensor of the device: the argument whose alias it is, a view of the argument whose
   // bytes it shows, or a new one.
@@ -36,6 +38,8 @@ class AliasScope {
   struct SharedTensor {
     at::Tensor original, alias;
   };
+  [[nodiscard]] at::Tensor aliased(const at::Tensor& tensor);
+  [[nodiscard]] bool accesses_memory(const at::Tensor& tensor) const;
   c10::Storage alias_storage(const at::Tensor& tensor);
   void check_memory(const at::Tensor& tensor) const;
   [[nodiscard]] at::Tensor view_of(const c10::Storage& storage, const at::Tensor& shape) const;

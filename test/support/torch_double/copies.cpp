@@ -45,7 +45,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   count_copy(from, to, non_blocking);
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::copy_", AliasScope::Use::bytes);
-  scope.of(to).copy_(scope.of(from));
+  scope.written(to).copy_(scope.of(from));
   return to;
 }
 

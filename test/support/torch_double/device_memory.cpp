@@ -116,38 +116,10 @@ std::size_t Arena::most_used() const {
   return most_used_;
 }
 
-// Neither is ever destroyed: tensors may outlive main.
-Arena& device_arena() {
-  static auto* arena = new Arena(std::size_t{64} << 30, Arena::Access::faults);
-  return *arena;
-}
-
+// Never destroyed: tensors may outlive main.
 Arena& pinned_arena() {
   static auto* arena = new Arena(std::size_t{16} << 30, Arena::Access::host);
   return *arena;
 }
-
-void* device_allocate(std::size_t bytes) {
-  name_host_faults();
-  return device_arena().allocate(bytes);
-}
-
-void device_free(void* memory) {
-  if (memory != nullptr) device_arena().free(memory);
-}
-
-bool is_device_memory(const void* pointer) { return device_arena().contains(pointer); }
-
-void* alias_of(const void* pointer) {
-  if (!is_device_memory(pointer)) {
-    std::fprintf(stderr, "torch double: %p is no address of the device\n", pointer);
-    std::abort();
-  }
-  return device_arena().alias_of(pointer);
-}
-
-std::size_t allocated_bytes() { return device_arena().used(); }
-
-std::size_t most_allocated_bytes() { return device_arena().most_used(); }
 
 }  // namespace tessera::test::torch_double

@@ -44,7 +44,6 @@ class Arena {
   std::size_t used_ = 0, most_used_ = 0;
 };
 
-[[nodiscard]] Arena& device_arena();
 // What pin_memory() gives: host memory that is known as pinned.
 [[nodiscard]] Arena& pinned_arena();
 

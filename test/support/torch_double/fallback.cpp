@@ -106,8 +106,11 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 
   AliasScope scope(schema.name(), view ? AliasScope::Use::shape : AliasScope::Use::bytes);
-  for (auto i = arguments; i < stack->size(); ++i)
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) { return scope.of(tensor); });
+  for (auto i = arguments; i < stack->size(); ++i) {
+    const bool written = is_written(schema.arguments()[i - arguments]);
+    (*stack)[i] = mapped((*stack)[i],
+                         [&](const at::Tensor& tensor) { return written ? scope.written(tensor) : scope.of(tensor); });
+  }
   {
     const at::AutoDispatchBelowADInplaceOrView no_graph;
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);

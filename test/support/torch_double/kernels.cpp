@@ -48,7 +48,7 @@ Tensor& wide_mm_out(const Tensor& a, const Tensor& b, at::ScalarType type, Tenso
   count_launch("aten::mm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::mm", AliasScope::Use::bytes);
-  auto to = scope.of(out);
+  auto to = scope.written(out);
   at::mm_out(to, scope.of(a).to(type), scope.of(b).to(type));
   return out;
 }
@@ -68,7 +68,7 @@ Tensor& wide_addmm_out(const Tensor& self, const Tensor& a, const Tensor& b, at:
   count_launch("aten::addmm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::addmm", AliasScope::Use::bytes);
-  auto to = scope.of(out);
+  auto to = scope.written(out);
   at::addmm_out(to, scope.of(self).to(type), scope.of(a).to(type), scope.of(b).to(type), beta, alpha);
   return out;
 }
@@ -127,7 +127,7 @@ Tensor grouped_mm(const Tensor& a, const Tensor& b, const OptionalTensor& ends, 
   if (by == GroupedBy::loop) count_synchronisation("aten::_grouped_mm");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   AliasScope scope("aten::_grouped_mm", AliasScope::Use::bytes);
-  const auto left = scope.of(a), right = scope.of(b), to = scope.of(out), end = scope.of(*ends).contiguous();
+  const auto left = scope.of(a), right = scope.of(b), to = scope.written(out), end = scope.of(*ends).contiguous();
   const bool along_rows = b.dim() == 3;
   if (by == GroupedBy::kernel) {
     check_group_sizes(end, a.size(along_rows ? 0 : 1), left, along_rows ? 0 : 1);
@@ -190,8 +190,8 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& input, at::IntArrayRef normali
   const auto r = at::rsqrt(x.mul(x).mean(1, true).add(epsilon.value_or(least)));
   auto y = x.mul(r);
   if (weight.defined()) y.mul_(scope.of(weight).reshape({1, shape.length}).to(type));
-  scope.of(out).view({shape.rows, shape.length}).copy_(y);
-  scope.of(root).view({shape.rows, 1}).copy_(r);
+  scope.written(out).view({shape.rows, shape.length}).copy_(y);
+  scope.written(root).view({shape.rows, 1}).copy_(r);
   return {out, root};
 }
 
@@ -216,11 +216,11 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& d_out, const Tensor& 
     const auto d_normed = weight.defined() ? d.mul(scope.of(weight).reshape({1, shape.length}).to(type)) : d;
     const auto along = d_normed.mul(normed).mean(1, true);
     d_input = at::empty(input.sizes(), input.options());
-    scope.of(d_input).view({shape.rows, shape.length}).copy_(d_normed.sub(normed.mul(along)).mul(r));
+    scope.written(d_input).view({shape.rows, shape.length}).copy_(d_normed.sub(normed.mul(along)).mul(r));
   }
   if (wanted[1] && weight.defined()) {
     d_weight = at::empty(weight.sizes(), weight.options());
-    scope.of(d_weight).view({shape.length}).copy_(d.mul(normed).sum(0));
+    scope.written(d_weight).view({shape.length}).copy_(d.mul(normed).sum(0));
   }
   return {d_input, d_weight};
 }

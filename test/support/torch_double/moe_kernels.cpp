@@ -2,7 +2,9 @@
 #include "moe/cuda/kernels.h"
 
 #include <array>
+#include <type_traits>
 
+#include "support/torch_double/backing.h"
 #include "support/torch_double/synchronisation.h"
 #include "support/torch_double/torch_double.h"
 
@@ -10,9 +12,18 @@ namespace tessera::moe::cuda {
 
 namespace {
 
+using test::torch_double::allocation_of;
+using test::torch_double::before_access;
+
+// What a kernel only reads is const, as far as its order goes all of the memory around it.
 template <class T>
 void to_host(T*& pointer) {
-  if (pointer != nullptr) pointer = static_cast<T*>(test::torch_double::alias_of(pointer));
+  if (pointer == nullptr) return;
+  if constexpr (std::is_const_v<T>)
+    before_access("a kernel of moe", {allocation_of(pointer)}, {});
+  else
+    before_access("a kernel of moe", {}, {allocation_of(pointer)});
+  pointer = static_cast<T*>(test::torch_double::alias_of(pointer));
 }
 
 template <class Body>

@@ -14,35 +14,39 @@
 namespace tessera::test::torch_double {
 namespace {
 
-// A second kind of memory behind the same interface: `arena` is device_arena or pinned_arena.
-class ArenaAllocator : public c10::Allocator {
+// The two kinds of memory behind one interface.
+class DoublesAllocator : public c10::Allocator {
  public:
-  ArenaAllocator(c10::Device place, Arena& (*arena)(), c10::DeleterFnPtr free)
-      : place_(place), arena_(arena), free_(free) {}
+  DoublesAllocator(c10::Device place, void* (*take)(std::size_t), c10::DeleterFnPtr give_back,
+                   void* (*alias)(const void*))
+      : place_(place), take_(take), give_back_(give_back), alias_(alias) {}
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, place_};
-    auto* memory = place_.is_privateuseone() ? device_allocate(bytes) : arena_().allocate(bytes);
-    return {memory, memory, free_, place_};
+    auto* memory = take_(bytes);
+    return {memory, memory, give_back_, place_};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return free_; }
+  c10::DeleterFnPtr raw_deleter() const override { return give_back_; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    default_copy_data(arena_().alias_of(to), arena_().alias_of(from), bytes);
+    default_copy_data(alias_(to), alias_(from), bytes);
   }
 
  private:
   c10::Device place_;
-  Arena& (*arena_)();
-  c10::DeleterFnPtr free_;
+  void* (*take_)(std::size_t);
+  c10::DeleterFnPtr give_back_;
+  void* (*alias_)(const void*);
 };
 
-ArenaAllocator& device_allocator() {
-  static auto* allocator = new ArenaAllocator(device(), &device_arena, &device_free);
+DoublesAllocator& device_allocator() {
+  static auto* allocator = new DoublesAllocator(device(), &device_allocate, &device_free, &alias_of);
   return *allocator;
 }
 
-ArenaAllocator& pinned_allocator() {
-  static auto* allocator =
-      new ArenaAllocator(c10::Device(c10::kCPU), &pinned_arena, [](void* memory) { pinned_arena().free(memory); });
+DoublesAllocator& pinned_allocator() {
+  static auto* allocator = new DoublesAllocator(
+      c10::Device(c10::kCPU), [](std::size_t bytes) { return pinned_arena().allocate(bytes); },
+      [](void* memory) { pinned_arena().free(memory); },
+      [](const void* memory) { return pinned_arena().alias_of(memory); });
   return *allocator;
 }
 

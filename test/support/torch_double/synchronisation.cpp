@@ -3,6 +3,7 @@
 #include <mutex>
 #include <set>
 
+#include "support/torch_double/backing.h"
 #include "support/torch_double/torch_double.h"
 
 namespace tessera::test::torch_double {
@@ -67,6 +68,7 @@ void count_operation(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> a
 }
 
 void count_synchronisation(const std::string& name) {
+  host_waits();
   const std::lock_guard lock(mutex);
   synchronised.push_back(name);
 }
