@@ -32,6 +32,10 @@ void multiply_on_gpu(const at::Tensor& out, const at::Tensor& a, const at::Tenso
   const auto type = is_narrow(a) ? a.scalar_type() : b.scalar_type();
   const auto left = a.to(type), right = b.to(type);
   at::Tensor result = out;
+  if (a.size(1) == 0 || result.numel() == 0) {  // nothing to multiply: kernels that widen need not take it
+    if (into == Into::overwrite) result.zero_();
+    return;
+  }
   const bool widens = result.scalar_type() != type;
   if (into == Into::overwrite) {
     widens ? at::mm_out(result, left, right, result.scalar_type()) : at::mm_out(result, left, right);

@@ -61,6 +61,26 @@ TEST_CASE("ranks on GPUs have the losses, norms and loads of one rank on the CPU
   }
 }
 
+TEST_CASE("ranks without sequences take part: of none a GPU makes nothing, in either type") {
+  const SmallRun files;
+  const Words one{"--train.global_batch_size", "1", "--model.hidden_size", "24", "--model.moe_intermediate_size", "16"};
+  PlacedRun alone(files.settings(joined(one, {"--train.precision", "float32"})), device::Place::cpu);
+  const auto expected = alone.train(2);
+  for (const auto& words : {Words{}, extra({"ep", "emb"}, {"2", "2"})}) {
+    for (const std::string precision : {"float32", "bfloat16"}) {
+      CAPTURE(words, precision);
+      auto run = on_gpus(files, joined(one, joined(words, {"--train.precision", precision})));
+      const auto found = run.train(2);
+      const double bar = precision == "float32" ? 1e-5 : 1e-2;
+      bool right = true;
+      for (std::size_t k = 0; k < expected.size(); ++k)
+        right &= found[k].outcome == executor::Outcome::done &&
+                 std::abs(found[k].cross_entropy - expected[k].cross_entropy) <= bar * expected[k].cross_entropy;
+      CHECK_ON_ALL(right);
+    }
+  }
+}
+
 TEST_CASE("with experts on other ranks the host waits for the GPU once a MoE layer, and for what close reads") {
   const SmallRun files;
   // Sizes that grouped products take. Two layers of three are MoE; a micro-step a step.

@@ -1,12 +1,16 @@
 // If this failed, a run on a GPU would train something else than a run on the CPU, mix memory of both, or make the host
 // wait where it need not. On the stand-in for a GPU: it has the GPU's rules, not its order of streams.
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "placed_run.h"
 #include "support/catch.h"
 #include "support/torch_double/torch_double.h"
+#include "train/gpu_setup.h"
 
 namespace tessera::test {
 namespace {
@@ -15,6 +19,14 @@ using device::Place;
 
 const Words float32{"--train.precision", "float32"};
 const Words one_micro_step{"--train.global_batch_size", "1"};
+
+// What a run of a process sets for good, for the length of a test.
+struct DeterminismUntilTheEnd {
+  ~DeterminismUntilTheEnd() {
+    at::globalContext().setDeterministicAlgorithms(false, false);
+    ::unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  }
+};
 
 void check_same_training(const SmallRun& files, const Words& words) {
   CAPTURE(words);
@@ -57,6 +69,24 @@ TEST_CASE("a run on a GPU computes in bfloat16 unless it is told otherwise, near
   const auto expected = wide.train(3), found = narrow.train(3);
   for (std::size_t k = 0; k < expected.size(); ++k)
     CHECK(std::abs(found[k].cross_entropy - expected[k].cross_entropy) < 1e-2 * expected[k].cross_entropy);
+}
+
+TEST_CASE("with full determinism only kernels that have the same bits each time are asked for") {
+  const SmallRun files;
+  for (const std::string precision : {"float32", "bfloat16"}) {
+    CAPTURE(precision);
+    const auto settings = files.settings({"--train.precision", precision, "--train.enable_full_determinism", "true",
+                                          "--model.hidden_size", "24", "--model.moe_intermediate_size", "16"});
+    const DeterminismUntilTheEnd ends;
+    train::set_numerics(settings.train, Place::cuda);
+    PlacedRun once(settings, Place::cuda), again(settings, Place::cuda);
+    const auto first = once.train(3), second = again.train(3);
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      CHECK(first[k].outcome == executor::Outcome::done);
+      CHECK(first[k].cross_entropy == second[k].cross_entropy);
+      CHECK(first[k].grad_norm == second[k].grad_norm);
+    }
+  }
 }
 
 TEST_CASE("the timeline of a GPU has every instruction once, one behind the other") {
