@@ -183,9 +183,9 @@ void Executor::Run::finish_close() {
     result_.grad_norm = norms.total;
     for (std::size_t g = 0; g < groups; ++g) result_.group_norms[executor_.norm_groups_[g]] = norms.groups[g];
     result_.expert_load.resize(load_.size());
-    for (std::size_t layer = 0; layer < load_.size(); ++layer)
-      for (std::int64_t e = 0; e < load_[layer].numel(); ++e)
-        result_.expert_load[layer].push_back(std::llround(close_[place++]));
+    for (std::size_t m = 0; m < load_.size(); ++m)
+      for (std::int64_t e = 0; e < load_[m].numel(); ++e)
+        result_.expert_load[m].push_back(std::llround(close_[place++]));
   }
   if (std::isfinite(total) && std::isfinite(result_.grad_norm)) return;
   result_.outcome = Outcome::non_finite;
