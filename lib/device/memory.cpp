@@ -12,7 +12,7 @@ namespace tessera::device {
 
 namespace {
 
-constexpr std::int64_t alignment = 256;
+constexpr std::int64_t alignment = 64;  // a line of the cache
 
 std::byte* allocate_on_host(std::int64_t bytes) {
   return static_cast<std::byte*>(std::aligned_alloc(alignment, static_cast<std::size_t>(bytes)));

@@ -21,7 +21,7 @@ void* for_host(const void* memory) {
 
 std::byte* allocate_for_gpu(MemoryKind kind, std::int64_t bytes) {
   if (kind == MemoryKind::pinned)
-    return static_cast<std::byte*>(std::aligned_alloc(256, static_cast<std::size_t>(bytes)));  // a multiple of 256
+    return static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(bytes)));  // a multiple of 64
   try {
     return static_cast<std::byte*>(test::torch_double::device_allocate(static_cast<std::size_t>(bytes)));
   } catch (const std::bad_alloc&) {
