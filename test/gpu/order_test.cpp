@@ -33,8 +33,8 @@ std::shared_ptr<comm::Communicator> gpu_world(Over over) {
 
 std::vector<executor::StepResult> train_on_gpus(const SmallRun& files, const Words& words, Over over) {
   PlacedRun run(files.settings(joined(numbers, words)), device::Place::cuda, world().communicator(), gpu_world(over));
-  auto results = run.train(3);
-  check_at_rest("after three steps");
+  auto results = run.train(2);
+  check_at_rest("after two steps");
   return results;
 }
 
@@ -44,8 +44,8 @@ TEST_CASE("steps on several GPUs order every access, and have the losses and nor
   const SmallRun files;
   PlacedRun alone(files.settings(joined(numbers, {"--train.micro_batch_size", std::to_string(world().size())})),
                   device::Place::cpu);
-  const auto expected = alone.train(3);
-  set_delays(7, 300);
+  const auto expected = alone.train(2);
+  set_delays(7, 100);
   const auto ranks = std::to_string(world().size());
   const auto check = [&](const Words& words, Over over) {
     CAPTURE(words, static_cast<int>(over));
