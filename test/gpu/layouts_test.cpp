@@ -11,14 +11,6 @@
 namespace tessera::test {
 namespace {
 
-const std::string accelerator = "--train.accelerator.";
-const Words numbers{"--train.precision", "float32", "--train.global_batch_size", "8"};
-
-Words extra(const Words& names, const Words& sizes) {
-  return joined(joined({accelerator + "extra_parallel_names"}, names),
-                joined({accelerator + "extra_parallel_sizes"}, sizes));
-}
-
 PlacedRun on_gpus(const SmallRun& files, const Words& words) {
   return PlacedRun(files.settings(words), device::Place::cuda, world().communicator(),
                    std::make_shared<AliasedCommunicator>(world().communicator()));

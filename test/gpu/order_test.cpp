@@ -14,14 +14,6 @@
 namespace tessera::test {
 namespace {
 
-const std::string accelerator = "--train.accelerator.";
-const Words numbers{"--train.precision", "float32", "--train.global_batch_size", "8"};
-
-Words extra(const Words& names, const Words& sizes) {
-  return joined(joined({accelerator + "extra_parallel_names"}, names),
-                joined({accelerator + "extra_parallel_sizes"}, sizes));
-}
-
 enum class Over { nccl, nccl_padded, host };
 
 std::shared_ptr<comm::Communicator> gpu_world(Over over) {

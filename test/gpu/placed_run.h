@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -11,6 +12,16 @@
 #include "support/small_run.h"
 
 namespace tessera::test {
+
+inline const std::string accelerator = "--train.accelerator.";
+// Of runs that are compared in several layouts.
+inline const Words numbers{"--train.precision", "float32", "--train.global_batch_size", "8"};
+
+// Options that ask for named groups.
+inline Words extra(const Words& names, const Words& sizes) {
+  return joined(joined({accelerator + "extra_parallel_names"}, names),
+                joined({accelerator + "extra_parallel_sizes"}, sizes));
+}
 
 // Everything of a run before its first step, at `place`. `gpu_world`: see mesh.h; null for one rank.
 class PlacedRun {
