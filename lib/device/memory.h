@@ -24,7 +24,7 @@ struct ReleaseMemory {
 // freed.
 using Memory = std::unique_ptr<std::byte[], ReleaseMemory>;
 
-// At least `bytes`, aligned to 64, on a GPU to 256; its content is undefined. Throws Error(bad_input) if there is not so much.
+// At least `bytes`, aligned to 64 (GPU: 256), of undefined content. Throws Error(bad_input) if there is not so much.
 [[nodiscard]] Memory allocate(MemoryKind kind, std::int64_t bytes);
 
 // Sets every byte; of the GPU's memory in the order of Stream::compute().
