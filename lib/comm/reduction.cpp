@@ -1,63 +1,13 @@
 #include "comm/reduction.h"
 
-#include <cmath>
-#include <cstring>
-#include <type_traits>
-
-#include "base/error.h"
+#include "comm/element_values.h"
 
 namespace tessera::comm {
 
 namespace {
 
-// bfloat16 as it lies in memory: the upper half of a float32.
-struct Bfloat16 {
-  std::uint16_t bits;
-};
-
-float widened(Bfloat16 value) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
-  float result = 0;
-  std::memcpy(&result, &bits, sizeof result);
-  return result;
-}
-
-template <class T>
-T widened(T value) {
-  return value;
-}
-
-void narrow(float value, Bfloat16& to) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  const bool is_nan = value != value;
-  const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
-  to.bits = static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16);
-}
-
-template <class T>
-void narrow(T value, T& to) {
-  to = value;
-}
-
-template <class T>
-T larger(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return a > b || a != a ? a : b;
-  return a > b ? a : b;
-}
-
-// Calls `body` with values of the C++ types that stand for `type` and total_type(type).
-template <class Body>
-void with_types(ElementType type, Body&& body) {
-  switch (type) {
-    case ElementType::float32: return body(float(), float());
-    case ElementType::bfloat16: return body(Bfloat16(), float());
-    case ElementType::float64: return body(double(), double());
-    case ElementType::int32: return body(std::int32_t(), std::int32_t());
-    case ElementType::int64: return body(std::int64_t(), std::int64_t());
-  }
-  base::expect(false, "no such element type: {}", static_cast<int>(type));
-}
+using device::narrow;
+using device::widened;
 
 // Applies `change` to each pair of elements of two arrays that do not overlap.
 template <class To, class From, class Change>

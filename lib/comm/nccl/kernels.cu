@@ -29,7 +29,7 @@ void launch_rank_order_sum(const RankOrderSum& sum, const device::Stream& stream
   constexpr std::int64_t most_across = 2048, most_down = 65535;
   const dim3 grid(static_cast<unsigned>(std::min((sum.row_elements + threads - 1) / threads, most_across)),
                   static_cast<unsigned>(std::min(sum.rows, most_down)));
-  rank_order::with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
+  with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
     rank_order_sum<Value, Total><<<grid, threads, 0, stream.native()>>>(sum);
   });
   device::check_cuda(cudaGetLastError(), "rank_order_sum");

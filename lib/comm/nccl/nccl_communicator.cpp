@@ -13,12 +13,6 @@ namespace tessera::comm {
 
 namespace {
 
-std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-std::int64_t bytes_of(std::int64_t elements, ElementType type) {
-  return elements * static_cast<std::int64_t>(element_bytes(type));
-}
-
 void copy_piece(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
                 const Strided& piece, ElementType type, const Lane& lane) {
   device::copy_rows(to, to_stride, from, from_stride, bytes_of(piece.row_elements, type), piece.rows, lane.stream());

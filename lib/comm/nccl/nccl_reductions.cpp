@@ -12,12 +12,6 @@ namespace tessera::comm {
 
 namespace {
 
-std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-std::int64_t bytes_of(std::int64_t elements, ElementType type) {
-  return elements * static_cast<std::int64_t>(element_bytes(type));
-}
-
 bool is_floating(ElementType type) { return type != ElementType::int32 && type != ElementType::int64; }
 
 }  // namespace

@@ -10,6 +10,12 @@
 
 namespace tessera::comm {
 
+[[nodiscard]] inline std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+[[nodiscard]] inline std::int64_t bytes_of(std::int64_t elements, ElementType type) {
+  return elements * static_cast<std::int64_t>(element_bytes(type));
+}
+
 struct ElementRun {
   std::byte* data = nullptr;
   std::int64_t elements = 0;

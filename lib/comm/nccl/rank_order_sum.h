@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "comm/communicator.h"
+#include "comm/element_values.h"
 #include "comm/piece_sum.h"
-#include "device/kernel_values.h"
 
 namespace tessera::comm {
 
@@ -29,15 +28,8 @@ struct RankOrderSum {
 
 namespace rank_order {
 
-using device::Bfloat16;
 using device::narrow;
 using device::widened;
-
-// NaN if one is.
-template <class T>
-TESSERA_HOST_AND_GPU T larger(T a, T b) {
-  return a > b || a != a ? a : b;
-}
 
 // The element at (row, column).
 template <class Value, class Total>
@@ -58,18 +50,6 @@ TESSERA_HOST_AND_GPU void sum_element(const RankOrderSum& sum, std::int64_t row,
     static_cast<Total*>(sum.target)[at] += total;
   else
     narrow(total, static_cast<Value*>(sum.target)[at]);
-}
-
-// Calls `body` with values of the C++ types that stand for `type` and total_type(type).
-template <class Body>
-void with_types(ElementType type, Body&& body) {
-  switch (type) {
-    case ElementType::float32: return body(float(), float());
-    case ElementType::bfloat16: return body(Bfloat16(), float());
-    case ElementType::float64: return body(double(), double());
-    case ElementType::int32: return body(std::int32_t(), std::int32_t());
-    case ElementType::int64: return body(std::int64_t(), std::int64_t());
-  }
 }
 
 }  // namespace rank_order

@@ -36,7 +36,7 @@ void run(const RankOrderSum& sum) {
 
 void launch_rank_order_sum(const RankOrderSum& sum, const device::Stream& stream) {
   if (sum.rows == 0 || sum.row_elements == 0) return;
-  rank_order::with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
+  comm::with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
     const bool is_added = sum.total_goes == TotalGoes::added;
     const auto target = rows(sum.target, is_added ? sizeof(Total) : sizeof(Value), sum, sum.target_stride);
     auto reads = received(sum, sizeof(Value));

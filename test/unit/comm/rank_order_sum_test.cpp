@@ -27,7 +27,7 @@ std::vector<std::byte> random_bytes(std::size_t bytes, std::size_t element, std:
 }
 
 void run(const RankOrderSum& sum) {
-  rank_order::with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
+  comm::with_types(sum.type, [&]<class Value, class Total>(Value, Total) {
     for (std::int64_t row = 0; row < sum.rows; ++row)
       for (std::int64_t column = 0; column < sum.row_elements; ++column)
         rank_order::sum_element<Value, Total>(sum, row, column);

@@ -1,0 +1,32 @@
+// Elements as values: the C++ types that stand for an ElementType and for its totals, and the larger of two. For code
+// on the CPU and on a GPU, with the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.h"
+#include "device/kernel_values.h"
+
+namespace tessera::comm {
+
+// NaN if one is.
+template <class T>
+TESSERA_HOST_AND_GPU T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+// Calls `body` with values of the C++ types that stand for `type` and total_type(type). (Host.)
+template <class Body>
+void with_types(ElementType type, Body&& body) {
+  using device::Bfloat16;
+  switch (type) {
+    case ElementType::float32: return body(float(), float());
+    case ElementType::bfloat16: return body(Bfloat16(), float());
+    case ElementType::float64: return body(double(), double());
+    case ElementType::int32: return body(std::int32_t(), std::int32_t());
+    case ElementType::int64: return body(std::int64_t(), std::int64_t());
+  }
+  static_cast<void>(element_bytes(type));  // throws: there is no such type
+}
+
+}  // namespace tessera::comm
