@@ -14,6 +14,7 @@
 #include "ops/grouped_rows.h"
 #include "ops/product.h"
 #include "ops/rows.h"
+#include "ops/upload.h"
 #include "ops/weight_access.h"
 #include "ops/wide_type.h"
 
@@ -177,7 +178,11 @@ at::Tensor run_experts(const at::Tensor& rows, const at::Tensor& weight, const E
                "run_experts: not one wide weight for each slot");
   const auto keep = at::GradMode::is_enabled() ? Keep::for_backward : Keep::nothing;
   auto known = order;
-  if (path == ops::GroupedPath::per_group) known.count = order.count.cpu();  // once, not in each product
+  // Where the products want them: brought there once, not in each.
+  if (path == ops::GroupedPath::per_group)
+    known.count = order.count.cpu();
+  else if (order.count.is_cpu())
+    known.count = ops::upload(order.count, rows.device());
   return RunExperts::apply(rows, weight, weights.gate->anchor(), known, weights, path, keep);
 }
 

@@ -90,11 +90,11 @@ at::Tensor set_of_each_token(const at::Tensor& set_starts, std::int64_t tokens, 
   const auto count = set_starts.numel();
   base::expect(count > 0 && start[0] == 0 && start[count - 1] == tokens && std::is_sorted(start, start + count),
                "router_statistics: set_starts do not ascend from 0 to {}", tokens);
+  if (count == 2) return at::zeros({tokens}, set_starts.options().device(device));
   auto result = at::empty({tokens}, set_starts.options());
   auto* data = result.mutable_data_ptr<std::int64_t>();
   for (std::int64_t set = 0; set + 1 < count; ++set) std::fill(data + start[set], data + start[set + 1], set);
-  return count == 2 && !device.is_cpu() ? at::zeros({tokens}, result.options().device(device))
-                                        : ops::upload(result, device);
+  return ops::upload(result, device);
 }
 
 }  // namespace

@@ -23,13 +23,6 @@ at::Tensor number_by_count(const at::Tensor& counts, std::int64_t total) {
   return at::repeat_interleave(counts, std::optional<std::int64_t>(total));
 }
 
-// [owners, tokens] bool: the owner has an expert of the token.
-at::Tensor wanted_by(const at::Tensor& owner, const at::Tensor& token, std::int64_t owners, std::int64_t tokens) {
-  auto wanted = at::zeros({owners * tokens}, token.options().dtype(at::kBool));
-  const auto place = owner.mul(tokens).add_(token);
-  return wanted.index_fill_(0, place, true).view({owners, tokens});
-}
-
 // The blocks of slots of one source and one local expert, in the order of the result: by expert, then source.
 struct Blocks {
   std::vector<std::int64_t> sizes;
@@ -74,7 +67,10 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   const auto first = ops::upload(first_expert, slots.token.device());
   const auto expert = number_by_count(slots.expert_count, slots.token.numel());
   const auto owner = at::searchsorted(first, expert, /*out_int32=*/false, /*right=*/true).sub_(1);
-  const auto wanted = wanted_by(owner, slots.token, owners, tokens);
+  const auto of_slot = owner.mul(tokens).add_(slots.token);
+  // [owners, tokens] bool: the owner has an expert of the token.
+  const auto wanted =
+      at::zeros({owners * tokens}, integers.dtype(at::kBool)).index_fill_(0, of_slot, true).view({owners, tokens});
   const auto row_count = wanted.sum(1), first_row = row_count.cumsum(0).sub_(row_count);
   // Rows in the order of (owner, token). How many there are only the GPU knows yet: there is room for the most, and
   // what is not wanted goes to one place more.
@@ -82,8 +78,7 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   const auto place = at::where(wanted.flatten(), row, at::full({}, owners * tokens, row.options()));
   const auto row_token =
       at::empty({owners * tokens + 1}, integers).scatter_(0, place, at::arange(tokens, integers).repeat({owners}));
-  auto send_slot =
-      at::index_select(row, 0, owner.mul(tokens).add_(slots.token)).sub_(at::index_select(first_row, 0, owner));
+  auto send_slot = at::index_select(row, 0, of_slot).sub_(at::index_select(first_row, 0, owner));
   const auto counts = at::cat({row_count, slots.expert_count}).cpu();  // the host waits, with all else under way
   SendPlan plan{{}, counts.narrow(0, 0, owners), std::move(send_slot), counts.narrow(0, owners, experts)};
   plan.row_token = row_token.narrow(0, 0, plan.row_count.sum().item<std::int64_t>());
@@ -97,9 +92,9 @@ ExpertOrder order_by_expert(const at::Tensor& slot, const at::Tensor& source_row
                "order_by_expert: the counts of several sources are on the host");
   const auto blocks = blocks_of(source_row_count, source_expert_count);
   const auto total = slot.numel();
-  const auto table = ops::upload(blocks.sizes, slot.device());
+  const auto block = number_by_count(ops::upload(blocks.sizes, slot.device()), total);
   const auto of_slot = [&](const std::vector<std::int64_t>& of_block) {
-    return at::index_select(ops::upload(of_block, slot.device()), 0, number_by_count(table, total));
+    return at::index_select(ops::upload(of_block, slot.device()), 0, block);
   };
   auto place = of_slot(blocks.shift).add_(at::arange(total, slot.options()));
   auto row = at::index_select(slot, 0, place).add_(of_slot(blocks.first_row));
