@@ -9,6 +9,13 @@ namespace {
 using device::narrow;
 using device::widened;
 
+// Throws std::logic_error if there is no such type.
+template <class Body>
+void with_legal_types(ElementType type, Body&& body) {
+  static_cast<void>(element_bytes(type));
+  with_types(type, body);
+}
+
 // Applies `change` to each pair of elements of two arrays that do not overlap.
 template <class To, class From, class Change>
 void for_each_pair(void* to, const void* from, std::int64_t elements, Change change) {
@@ -35,13 +42,13 @@ void for_each_triple(void* to, const void* total, const void* values, std::int64
 ElementType total_type(ElementType type) { return type == ElementType::bfloat16 ? ElementType::float32 : type; }
 
 void start_total(void* total, const void* values, std::int64_t elements, ElementType type) {
-  with_types(type, [&]<class Value, class Total>(Value, Total) {
+  with_legal_types(type, [&]<class Value, class Total>(Value, Total) {
     for_each_pair<Total, Value>(total, values, elements, [](Total& t, const Value& v) { t = widened(v); });
   });
 }
 
 void combine(void* total, const void* values, std::int64_t elements, ElementType type, ReduceOperation operation) {
-  with_types(type, [&]<class Value, class Total>(Value, Total) {
+  with_legal_types(type, [&]<class Value, class Total>(Value, Total) {
     if (operation == ReduceOperation::add)
       for_each_pair<Total, Value>(total, values, elements, [](Total& t, const Value& v) { t += widened(v); });
     else
@@ -52,20 +59,20 @@ void combine(void* total, const void* values, std::int64_t elements, ElementType
 
 void combine_into(void* to, const void* total, const void* values, std::int64_t elements, ElementType type,
                   ReduceOperation operation) {
-  with_types(type, [&]<class Value, class Total>(Value, Total) {
+  with_legal_types(type, [&]<class Value, class Total>(Value, Total) {
     for_each_triple<Total, Value>(to, total, values, elements, operation, [](Total& t, Total v) { t = v; });
   });
 }
 
 void add_combined(void* sum, const void* total, const void* values, std::int64_t elements, ElementType type,
                   ReduceOperation operation) {
-  with_types(type, [&]<class Value, class Total>(Value, Total) {
+  with_legal_types(type, [&]<class Value, class Total>(Value, Total) {
     for_each_triple<Total, Value>(sum, total, values, elements, operation, [](Total& t, Total v) { t += v; });
   });
 }
 
 void store_total(void* values, const void* total, std::int64_t elements, ElementType type) {
-  with_types(type, [&]<class Value, class Total>(Value, Total) {
+  with_legal_types(type, [&]<class Value, class Total>(Value, Total) {
     for_each_pair<Value, Total>(values, total, elements, [](Value& v, const Total& t) { narrow(t, v); });
   });
 }
