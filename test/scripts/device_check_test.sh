@@ -74,15 +74,23 @@ expect 0 'all steps passed' --build "$folder/build" --output "$folder/some" --on
 
 # A bundle: its programs look for libraries in torch's folder first, where this shell looks, and in the bundle's last.
 bundle=$folder/bundle
-mkdir -p "$bundle/scripts" "$bundle/bin" "$bundle/lib" "$bundle/corpus" "$folder/nvidia/nccl/lib"
+mkdir -p "$bundle/scripts" "$bundle/bin" "$bundle/lib" "$bundle/corpus" "$folder/nvidia/nccl/lib" "$folder/cuda/lib64"
 cp -r scripts/device_check.sh scripts/device_check scripts/demo "$bundle/scripts/"
 echo 0123abc >"$bundle/commit"
 cp "$folder"/build/bin/* "$bundle/bin/"
 printf '#!/bin/sh\necho "looks in $LD_LIBRARY_PATH" >&2; exit 4\n' >"$bundle/bin/tessera-train"
 chmod -x "$bundle/bin/tessera-train"
-LD_LIBRARY_PATH=/drivers "$bundle/scripts/device_check.sh" --output "$folder/of_bundle" --only build demo_cpu >/dev/null &&
-  fail 'a check whose programs fail exits with 0'
-log=$(cat "$folder/of_bundle/device_check.log")
-[[ $log == *"looks in $folder/torch/lib:$folder/torch/../nvidia/nccl/lib:"*":/drivers:$bundle/lib"* ]] ||
-  fail "a bundle's programs look elsewhere: $log"
+# looked_in CUDA_HOME: where the bundle's program looked on a machine with that folder of CUDA, which may not be there.
+looked_in() {
+  CUDA_HOME=$1 LD_LIBRARY_PATH=/drivers "$bundle/scripts/device_check.sh" --output "$folder/of_bundle" \
+      --only build demo_cpu >/dev/null && fail 'a check whose programs fail exits with 0'
+  sed -n 's/.*looks in //p' "$folder/of_bundle/device_check.log"
+}
+wheels=$folder/torch/lib:$folder/torch/../nvidia/nccl/lib
+for toolkit in cuda no_cuda; do
+  expected=$wheels:$folder/cuda/lib64:/drivers:$bundle/lib
+  [ $toolkit = cuda ] || expected=$wheels:/drivers:$bundle/lib
+  found=$(looked_in "$folder/$toolkit")
+  [ "$found" = "$expected" ] || fail "a bundle's programs look in '$found', not in '$expected'"
+done
 grep -q 'commit 0123abc' "$folder/of_bundle/device_check.md" || fail "the page does not name the bundle's commit"
