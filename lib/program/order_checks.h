@@ -2,6 +2,8 @@
 // way.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,8 +17,13 @@ namespace tessera::program {
 //   - a wait for what was not started; a start that nothing waits for
 //   - a write, add or free of what an operation under way reads, or a read of what it still adds to
 //   - two that add to the same shard gradients at a time
+//   - anything before the end of *open*, where the step may end
+//   - a *close* before the sum over the replicas of a unit that has some; two such sums; shard gradients that are added
+//     to behind that sum or behind *close*
 //   - a resource that is never freed, a result that is missing
-[[nodiscard]] std::vector<std::string> check_order(const Program& program);
+// It stops looking when it has found `enough`.
+[[nodiscard]] std::vector<std::string> check_order(const Program& program,
+                                                   std::size_t enough = std::numeric_limits<std::size_t>::max());
 
 // Throws std::logic_error with the first faults unless the program is sound.
 void expect_sound(const Program& program);

@@ -49,21 +49,6 @@ TEST_CASE("every program that the builder makes is sound") {
   }
 }
 
-TEST_CASE("a program without any one of its instructions is refused, naming what is missing") {
-  const test::SmallModel model;
-  for (const auto& options : every_option()) {
-    const auto program = model.build(options);
-    for (std::size_t k = 0; k < program.instructions.size(); ++k) {
-      auto shorter = program;
-      shorter.instructions.erase(shorter.instructions.begin() + static_cast<std::ptrdiff_t>(k));
-      const auto faults = check_order(shorter);
-      INFO("without line " << k << ": " << describe(program, program.instructions[k]));
-      REQUIRE(!faults.empty());
-      CHECK(faults.front().find("missing") != std::string::npos);
-    }
-  }
-}
-
 // The resource or the operation that the removed instruction stood for.
 std::vector<std::string> faults_without(const Program& program, const std::string& line) {
   auto shorter = program;

@@ -19,11 +19,11 @@ struct SmallModel {
 
   // Two layers: the first dense, the second with experts, unless `all_experts`.
   explicit SmallModel(bool all_experts = false, bool tied = false,
-                      config::BalanceLoss balance = config::BalanceLoss::pooled, layout::LayoutSizes sizes = {})
+                      config::BalanceLoss balance = config::BalanceLoss::pooled, layout::LayoutSizes sizes = {},
+                      plan::MasterSharding masters = plan::MasterSharding::sharded)
       : architecture(config_of(all_experts, tied), balance), layout(std::move(sizes)) {
     base::Problems problems;
-    placements =
-        plan::place(architecture.parameters(), plan::built_in_plan(), layout, plan::MasterSharding::sharded, problems);
+    placements = plan::place(architecture.parameters(), plan::built_in_plan(), layout, masters, problems);
     problems.throw_if_any("placements of the small model");
   }
 
