@@ -64,11 +64,30 @@ std::vector<std::string> differences(const Outcome& ours, const Outcome& expecte
   found.compare("loss", ours.loss, expected.loss, bars.losses);
   found.compare("cross entropy", ours.cross_entropy, expected.cross_entropy, bars.losses);
   found.compare("aux loss", ours.aux_loss, expected.aux_loss, bars.losses);
-  found.compare("logits", ours.logits, expected.logits, bars.logits);
+  found.compare("z-loss", ours.z_loss, expected.z_loss, bars.losses);
+  for (const auto& [p, norm] : ours.norms)
+    found.compare("norm of gradients with p = " + p, norm, expected.norms.at(p), bars.losses);
+  if (expected.logits.defined()) found.compare("logits", ours.logits, expected.logits, bars.logits);
   found.compare_maps(
       "top-k of layer", ours.top_k, expected.top_k,
       [&](const std::string& what, const at::Tensor& a, const at::Tensor& b) { found.compare_exactly(what, a, b); });
   found.compare_maps("gradient of", ours.gradients, expected.gradients,
+                     [&](const std::string& what, const at::Tensor& a, const at::Tensor& b) {
+                       found.compare(what, a, b, bars.gradients);
+                     });
+  return found.take();
+}
+
+std::vector<std::string> differences(const Training& ours, const Training& expected, const Bars& bars) {
+  Differences found;
+  found.compare("number of steps", static_cast<double>(ours.losses.size()), static_cast<double>(expected.losses.size()),
+                0);
+  for (std::size_t k = 0; k < std::min(ours.losses.size(), expected.losses.size()); ++k) {
+    const auto step = fmt::format(" of step {}", k + 1);
+    found.compare("loss" + step, ours.losses[k], expected.losses[k], bars.losses);
+    found.compare("norm" + step, ours.gradient_norms[k], expected.gradient_norms[k], bars.losses);
+  }
+  found.compare_maps("weights", ours.weights, expected.weights,
                      [&](const std::string& what, const at::Tensor& a, const at::Tensor& b) {
                        found.compare(what, a, b, bars.gradients);
                      });

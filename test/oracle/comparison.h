@@ -11,12 +11,15 @@ namespace tessera::test {
 struct Bars {
   double logits;     // of their largest magnitude
   double losses;     // relative
-  double gradients;  // of each gradient's largest value
+  double gradients;  // of each gradient's largest value; of each parameter's behind AdamW's steps
 };
 
 [[nodiscard]] Bars bars_of(Bits bits);
 
 // One line for each loss, logits, top-k choice and gradient that differs by more than its bar; empty if all agree.
 [[nodiscard]] std::vector<std::string> differences(const Outcome& ours, const Outcome& expected, const Bars& bars);
+
+// The same for the losses and norms of each step, and the weights.
+[[nodiscard]] std::vector<std::string> differences(const Training& ours, const Training& expected, const Bars& bars);
 
 }  // namespace tessera::test

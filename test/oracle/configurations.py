@@ -46,9 +46,11 @@ class Configuration:
     balance: str = "pooled"
     # Spell config.json as transformers 4 did: rope_theta beside the others, num_experts.
     old_keys: bool = False
-    # Steps of AdamW with clipping whose weights are kept, and its eps.
-    optimizer_steps: int = 0
+    # Coefficient of the router z-loss, which HuggingFace's Qwen3-MoE does not have (README.md).
+    z_loss_coef: float = 0.0
+    # eps of AdamW, whose steps are compared in these precisions.
     optimizer_eps: float = 1e-8
+    optimizer_precisions: tuple = ("float64",)
 
     @property
     def config(self):
@@ -77,7 +79,7 @@ EVERYTHING = {
 }
 
 CONFIGURATIONS = [
-    Configuration("base", {}, also=("fused",), optimizer_steps=3),
+    Configuration("base", {}, also=("fused",)),
     Configuration("norm_topk_prob", {"norm_topk_prob": True}),
     Configuration("dense_between", {"num_hidden_layers": 4, "decoder_sparse_step": 2, "mlp_only_layers": [3]}),
     Configuration("tied_head", {"tie_word_embeddings": True}),
@@ -104,6 +106,9 @@ CONFIGURATIONS = [
         old_keys=True,
     ),
     Configuration("documents", {}, documents=[[5, 8], [1, 9, 3]], ignored=[(0, 2), (0, 3), (1, 12)]),
+    Configuration("z_loss", {}, z_loss_coef=0.05),
+    # Positions that bfloat16 cannot tell apart.
+    Configuration("long_sequence", {"vocab_size": 11, "max_position_embeddings": 512}, sequences=1, tokens=300),
     Configuration("per_layer_balance", {"router_aux_loss_coef": 0.5}, balance="per_layer"),
     Configuration("sequence_balance", {"router_aux_loss_coef": 0.5}, balance="sequence"),
     Configuration(
@@ -115,7 +120,8 @@ CONFIGURATIONS = [
         documents=[[4, 7], [11], [2, 1, 8]],
         ignored=[(0, 0), (1, 5), (2, 10)],
         also=("fused",),
-        optimizer_steps=3,
+        z_loss_coef=0.01,
         optimizer_eps=1e-3,
+        optimizer_precisions=("float32", "float64"),
     ),
 ]

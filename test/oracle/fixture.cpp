@@ -79,6 +79,7 @@ Fixture::Fixture(const std::string& name) : folder_(fixtures / name) {
   const auto document = base::parse_json_file(folder_ / "expected.json", base::JsonComments::refused);
   const nlohmann::json& expected = document.value();
   balance_ = balance_of(expected.at("balance_loss"));
+  z_loss_coef_ = expected.at("z_loss_coef");
   num_parameters_ = expected.at("num_parameters");
   const nlohmann::json& batch = expected.at("batch");
   batch_ = {integers(batch.at("ids")), integers(batch.at("labels")), integers(batch.at("positions")),
@@ -92,6 +93,8 @@ Outcome Fixture::expected(Bits bits) const {
   outcome.loss = numbers.at("loss");
   outcome.cross_entropy = numbers.at("cross_entropy");
   outcome.aux_loss = numbers.at("aux_loss");
+  outcome.z_loss = numbers.at("z_loss");
+  outcome.norms = numbers.at("norms").get<std::map<std::string, double>>();
   const checkpoint::SafetensorsFile file(folder_ / (std::string(name_of(bits)) + ".safetensors"));
   constexpr std::string_view gradient = "gradient.", top_k = "top_k.";
   for (const checkpoint::StoredTensor& stored : file.tensors()) {
@@ -125,12 +128,16 @@ Training Fixture::expected_training(Bits bits) const {
   return training;
 }
 
-model::StepFacts facts_of(const Batch& batch, config::BalanceLoss balance) {
+model::StepFacts facts_of(const architecture::Architecture& architecture, const Batch& batch) {
   model::StepFacts facts;
   facts.loss_scale = 1.0 / static_cast<double>(batch.labels.ne(-100).sum().item<std::int64_t>());
   const auto sequences = static_cast<double>(batch.sequence_starts.numel() - 1);
-  facts.balance_scale = balance == config::BalanceLoss::sequence ? 1 / sequences : 1;
+  facts.balance_scale = architecture.balance() == config::BalanceLoss::sequence ? 1 / sequences : 1;
   facts.routed_tokens = static_cast<double>(batch.ids.numel());
+  std::int64_t layers = 0;
+  for (std::int64_t layer = 0; layer < architecture.config().num_hidden_layers; ++layer)
+    if (architecture.config().is_moe_layer(layer)) ++layers;
+  facts.z_scale = 1 / (facts.routed_tokens * static_cast<double>(layers));
   return facts;
 }
 
@@ -143,13 +150,14 @@ void load_weights(const std::filesystem::path& file, const architecture::Archite
 }
 
 Outcome run(const architecture::Architecture& architecture, ComposedModel& model, const Batch& batch) {
-  const model::StepFacts facts = facts_of(batch, architecture.balance());
+  const model::StepFacts facts = facts_of(architecture, batch);
   model.zero_gradients();
   const model::HeadSums sums = model.train(batch, facts);
   Outcome outcome;
   outcome.loss = model.value(architecture::ValueKind::loss).item<double>();
   outcome.cross_entropy = sums.cross_entropy.item<double>() * facts.loss_scale;
   outcome.aux_loss = sums.balance.item<double>();
+  outcome.z_loss = sums.z.item<double>();
   outcome.logits = model.logits();
   for (std::int32_t layer = 0; layer < architecture.config().num_hidden_layers; ++layer)
     if (architecture.config().is_moe_layer(layer))

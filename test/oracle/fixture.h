@@ -21,12 +21,14 @@ struct Outcome {
   double loss = 0;
   double cross_entropy = 0;                     // mean over valid tokens
   double aux_loss = 0;                          // balance loss without its coefficient
-  at::Tensor logits;                            // [tokens, vocabulary]
+  double z_loss = 0;                            // of the routers, without its coefficient
+  at::Tensor logits;                            // [tokens, vocabulary]; undefined: not compared
   std::map<std::int64_t, at::Tensor> top_k;     // layer -> [tokens, k] int64, each row ascending
   std::map<std::string, at::Tensor> gradients;  // of the loss, by parameter
+  std::map<std::string, double> norms;          // of all gradients, by p: "1", "2", "3", "inf"; ours may lack some
 };
 
-// What torch.optim.AdamW did with the model: steps on the same batch, with clipping.
+// What AdamW did with the model, torch's or ours: steps on the same batch, with clipping.
 struct Training {
   config::OptimizerSettings settings;
   std::vector<double> losses;                 // before each step
@@ -44,22 +46,24 @@ class Fixture {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] const architecture::ModelConfig& config() const { return config_; }
   [[nodiscard]] config::BalanceLoss balance() const { return balance_; }
+  [[nodiscard]] double z_loss_coef() const { return z_loss_coef_; }
   [[nodiscard]] std::int64_t num_parameters() const { return num_parameters_; }
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] Outcome expected(Bits bits) const;
-  // Precondition: the fixture has it (base, everything).
+  // Precondition: float64, or `everything`.
   [[nodiscard]] Training expected_training(Bits bits) const;
 
  private:
   std::filesystem::path folder_;
   architecture::ModelConfig config_;
   config::BalanceLoss balance_{};
+  double z_loss_coef_ = 0;
   std::int64_t num_parameters_ = 0;
   Batch batch_;
 };
 
 // The facts of a step that consists of this one batch.
-[[nodiscard]] model::StepFacts facts_of(const Batch& batch, config::BalanceLoss balance);
+[[nodiscard]] model::StepFacts facts_of(const architecture::Architecture& architecture, const Batch& batch);
 
 // The weights of `file` (a folder or file that HuggingFace wrote) into the model's parameters.
 void load_weights(const std::filesystem::path& file, const architecture::Architecture& architecture,

@@ -22,9 +22,11 @@ from widen import float64_model_class
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SIZE_LIMIT = 300_000
-# A choice between experts whose probabilities are closer than this could fall either way in float32.
-LEAST_GAP = 1e-4
+# A choice between experts whose probabilities are closer than this could fall either way.
+LEAST_GAP = {"float32": 1e-4, "float64": 1e-8}
 OPTIMIZER = {"lr": 0.01, "betas": [0.9, 0.95], "weight_decay": 0.1, "max_grad_norm": 1.0}
+OPTIMIZER_STEPS = 3
+NORM_TYPES = ("1", "2", "3", "inf")
 
 
 def set_weights(model, seed):
@@ -83,6 +85,11 @@ def balance_loss(module, logits, config, kind, sequences):
     return sum(value(gates) for gates in zip(*parts)) / sequences
 
 
+def z_loss(logits):
+    """Of all tokens and layers: there is none in HuggingFace's model, so this is the definition's text and autograd."""
+    return torch.cat([torch.logsumexp(gate, -1).square() for gate in logits]).mean()
+
+
 def forward(model, module, configuration, batch):
     choices, gaps = [], []
 
@@ -108,11 +115,15 @@ def forward(model, module, configuration, batch):
     loss = cross_entropy + coefficient * aux
     if configuration.balance == "pooled":  # then this is what HuggingFace returns itself
         torch.testing.assert_close(output.loss, loss, rtol=1e-6, atol=0)
-    return output.logits, loss, cross_entropy, aux, choices, min(gaps, default=1.0)
+    z = z_loss(output.router_logits)
+    if configuration.z_loss_coef:
+        loss = loss + configuration.z_loss_coef * z
+    parts = {"loss": loss, "cross_entropy": cross_entropy, "aux_loss": aux, "z_loss": z}
+    return output.logits, parts, choices, min(gaps, default=1.0)
 
 
-def check_gap(configuration, gap):
-    if gap <= LEAST_GAP:
+def check_gap(configuration, model, gap):
+    if gap <= LEAST_GAP[str(model.dtype).removeprefix("torch.")]:
         raise SystemExit(f"{configuration.name}: router near-tie of {gap}; give it another seed")
 
 
@@ -135,33 +146,35 @@ def run_optimizer(model, module, configuration, batch):
     groups = [{"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, lr=OPTIMIZER["lr"], betas=tuple(OPTIMIZER["betas"]), eps=configuration.optimizer_eps)
     losses, norms = [], []
-    for _ in range(configuration.optimizer_steps):
+    for _ in range(OPTIMIZER_STEPS):
         adamw.zero_grad()
-        _, loss, _, _, _, gap = forward(model, module, configuration, batch)
-        check_gap(configuration, gap)
-        loss.backward()
+        _, parts, _, gap = forward(model, module, configuration, batch)
+        check_gap(configuration, model, gap)
+        parts["loss"].backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["max_grad_norm"]).item())
-        losses.append(loss.item())
+        losses.append(parts["loss"].item())
         adamw.step()
     weights = our_tensors((name, p.detach()) for name, p in model.named_parameters())
     return {"losses": losses, "gradient_norms": norms, "eps": configuration.optimizer_eps, **OPTIMIZER}, weights
 
 
-def run(model, module, configuration, batch):
+def run(model, module, configuration, batch, with_optimizer):
     """(numbers for expected.json, tensors, tensors after the optimizer's steps or None)"""
     model.zero_grad()
-    logits, loss, cross_entropy, aux, choices, gap = forward(model, module, configuration, batch)
-    check_gap(configuration, gap)
-    loss.backward()
+    logits, parts, choices, gap = forward(model, module, configuration, batch)
+    check_gap(configuration, model, gap)
+    parts["loss"].backward()
     tensors = {"logits": logits.detach().flatten(0, 1).contiguous()}
     moe_layers = [i for i, layer in enumerate(model.model.layers) if hasattr(layer.mlp, "experts")]
     for layer, choice in zip(moe_layers, choices, strict=True):
         tensors[f"top_k.{layer}"] = choice.contiguous()
     gradients = our_tensors((name, p.grad) for name, p in model.named_parameters())
     tensors |= {f"gradient.{name}": gradient for name, gradient in gradients.items()}
-    numbers = {"loss": loss.item(), "cross_entropy": cross_entropy.item(), "aux_loss": aux.item()}
+    numbers = {name: part.item() for name, part in parts.items()}
+    norm = lambda kind: torch.nn.utils.get_total_norm([p.grad for p in model.parameters()], float(kind)).item()
+    numbers["norms"] = {kind: norm(kind) for kind in NORM_TYPES}
     after = None
-    if configuration.optimizer_steps:
+    if with_optimizer:
         trained = copy.deepcopy(model)
         numbers["optimizer"], after = run_optimizer(trained, module, configuration, batch)
     return numbers, tensors, after
@@ -207,11 +220,13 @@ def make(configuration):
         "transformers": transformers.__version__,
         "torch": torch.__version__.split("+")[0],
         "balance_loss": configuration.balance,
+        "z_loss_coef": configuration.z_loss_coef,
         "num_parameters": model.num_parameters(),
         "batch": {k: v.flatten().tolist() if torch.is_tensor(v) else v for k, v in batch.items() if k != "hf_labels"},
     }
     for precision, run_model, module in (("float32", model, modeling), ("float64", wide, wide_modeling)):
-        numbers, tensors, after = run(run_model, module, configuration, batch)
+        with_optimizer = precision in configuration.optimizer_precisions
+        numbers, tensors, after = run(run_model, module, configuration, batch, with_optimizer)
         expected[precision] = numbers
         save_file(tensors, folder / f"{precision}.safetensors")
         if after:

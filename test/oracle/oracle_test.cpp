@@ -10,7 +10,7 @@ namespace {
 
 void check_agreement(const Fixture& fixture, const std::filesystem::path& weights, Bits bits) {
   const architecture::Architecture architecture(fixture.config(), fixture.balance());
-  ComposedModel model(architecture, numbers_of(bits));
+  ComposedModel model(architecture, numbers_of(bits), fixture.z_loss_coef());
   load_weights(weights, architecture, model);
   const Outcome ours = run(architecture, model, fixture.batch());
   const auto found = differences(ours, fixture.expected(bits), bars_of(bits));
@@ -50,7 +50,7 @@ TEST_CASE("parameters are counted as HuggingFace counts them") {
 TEST_CASE("the same batch in another order of sequences gives the same sums") {
   const Fixture fixture("base");
   const architecture::Architecture architecture(fixture.config(), fixture.balance());
-  ComposedModel model(architecture, numbers_of(Bits::float64));
+  ComposedModel model(architecture, numbers_of(Bits::float64), fixture.z_loss_coef());
   load_weights(fixture.folder() / "model.safetensors", architecture, model);
   const Outcome before = run(architecture, model, fixture.batch());
   const double gradient = before.gradients.at("lm_head.weight").abs().sum().item<double>();

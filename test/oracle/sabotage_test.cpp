@@ -33,7 +33,7 @@ struct Subject {
   [[nodiscard]] std::vector<std::string> differences_found() {
     config.router_aux_loss_coef *= balance_factor;
     const architecture::Architecture architecture(config, fixture.balance());
-    ComposedModel model(architecture, numbers_of(bits));
+    ComposedModel model(architecture, numbers_of(bits), fixture.z_loss_coef());
     load_weights(fixture.folder() / "model.safetensors", architecture, model);
     spoil_weights(model);
     model.set_fault(fault);
