@@ -43,8 +43,8 @@ def run(arguments, layout, half, rate):
     subprocess.run(command + LAYOUTS[layout] + arguments.settings, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                    env={**os.environ, "OMP_NUM_THREADS": "1"})
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    steps = [line["step_s"] for line in lines if "loss" in line][WARM_UP:]
-    last = next(line for line in lines if any(key.startswith("traffic/") for key in line))
+    steps = [line["step_s"] for line in lines if line["kind"] == "step"][WARM_UP:]
+    last = next(line for line in lines if line["kind"] == "traffic")
     names = {key.split("/")[1] for key in last if key.startswith("traffic/")}
     groups = {name: {key: last[f"traffic/{name}/{key}"] / arguments.steps for key in ("bytes", "s", "exposed_s")}
               for name in sorted(names)}

@@ -85,7 +85,7 @@ bigram=$("$python" scripts/bigram.py --train "${train[@]}" --eval "${held_out[@]
 import json
 import sys
 
-evaluations = [json.loads(line) for line in open(sys.argv[1]) if "eval/ce_loss" in line]
+evaluations = [line for line in map(json.loads, open(sys.argv[1])) if line["kind"] == "evaluation"]
 trained, bigram = evaluations[-1]["eval/ce_loss"], float(sys.argv[2])
 print(f"demo: held-out cross entropy {trained:.4f} nats a byte; a bigram model of the same text has {bigram:.4f}")
 if not trained < bigram:

@@ -19,40 +19,43 @@ class Failure(Exception):
     """An error that the user can read."""
 
 
-def read_lines(path):
-    """The objects of the file. A line that a killed run left unfinished is left out with a note."""
+def read_run(path):
+    """(steps, evaluations, loads): {step: object} of the first two, of the loads the last alone. Line by line: a file may
+    be larger than memory. After a resume a step may come twice: the later one counts."""
+    found = {"step": {}, "evaluation": {}, "load": {}}
+    lines, broken = 0, []
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                lines = number
+                value = parse(path, number, line, broken) if line.strip() else None
+                if value is None:
+                    continue
+                kind = found.get(value["kind"])
+                if value["kind"] == "load":
+                    kind.clear()
+                if kind is not None:
+                    kind[value["step"]] = value
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}")
-    lines = text.split("\n")
-    objects, broken = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError:
-            broken.append(number)
-            continue
-        if not isinstance(value, dict) or not isinstance(value.get("step"), int):
-            raise Failure(f"{path}:{number}: not an object with a whole number \"step\"; is this a metrics.jsonl?")
-        objects.append(value)
-    if not objects:
+    if not any(found.values()):
         raise Failure(f"{path}: no complete line of JSON; the run has not finished a step yet, or this is another file")
     if broken:
-        print(f"note: {path}: left out {len(broken)} of {len(lines)} lines, the first of them {broken[0]}: not whole "
+        print(f"note: {path}: left out {len(broken)} of {lines} lines, the first of them {broken[0]}: not whole "
               "(a killed run leaves its last line unfinished)", file=sys.stderr)
-    return objects
+    return tuple(dict(sorted(found[kind].items())) for kind in ("step", "evaluation", "load"))
 
 
-def split(objects):
-    """(steps, evaluations, loads), each {step: object}. After a resume a step may come twice: the later one counts."""
-    steps, evaluations, loads = {}, {}, {}
-    for value in objects:
-        kind = loads if "expert_load" in value else evaluations if "eval/ce_loss" in value else steps
-        kind[value["step"]] = value
-    return tuple(dict(sorted(kind.items())) for kind in (steps, evaluations, loads))
+def parse(path, number, line, broken):
+    """The object of a line; of one that is not whole none, and its number in `broken`."""
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        broken.append(number)
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("step"), int) or not isinstance(value.get("kind"), str):
+        raise Failure(f"{path}:{number}: not an object with a \"kind\" and a whole number \"step\"; is this a metrics.jsonl?")
+    return value
 
 
 def series(records, key):
@@ -141,7 +144,7 @@ def draw(path, output):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps, evaluations, loads = split(read_lines(path))
+    steps, evaluations, loads = read_run(path)
     figure, ((losses, norms), (speed, load)) = pyplot.subplots(2, 2, figsize=(14, 9), constrained_layout=True)
     draw_losses(losses, steps, evaluations)
     draw_norms(norms, steps)

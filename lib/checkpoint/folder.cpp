@@ -77,8 +77,12 @@ Listing list_checkpoints(const base::Path& output) {
     if (const auto step = step_of(name); step && is_whole(path)) listing.whole[*step] = path;
     const auto stem = path.stem().string();
     const auto step = step_of(stem);
-    if (step && name == stem + std::string(unfinished_suffix)) listing.unfinished.push_back(path);
-    if (step && name == base::set_aside(stem)) aside[*step] = path;
+    if (step && name == stem + std::string(unfinished_suffix))
+      listing.unfinished.push_back(path);
+    else if (step && name == base::set_aside(stem))
+      aside[*step] = path;
+    else if (!step_of(name) && !name.ends_with(unfinished_suffix) && is_whole(path))
+      listing.renamed.push_back(path);
   }
   base::require(!error, "cannot read folder {}: {}", output.string(), error.message());
   for (const auto& [step, folder] : aside) {
@@ -86,6 +90,7 @@ Listing list_checkpoints(const base::Path& output) {
     listing.unfinished.push_back(folder);
   }
   std::ranges::sort(listing.unfinished);
+  std::ranges::sort(listing.renamed);
   return listing;
 }
 
@@ -98,6 +103,7 @@ std::string describe(const Listing& listing) {
   constexpr std::size_t most = 5;
   std::vector<std::string> names;
   for (const auto& [step, folder] : listing.whole) names.push_back(folder_name(step));
+  for (const auto& folder : listing.renamed) names.push_back(folder.filename().string());
   if (names.empty()) return "none";
   if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
   return fmt::format("{} more and {}", names.size() - most, fmt::join(names.end() - most, names.end(), ", "));
@@ -136,12 +142,17 @@ base::Path find_checkpoint(const base::Path& path) {
              beside.empty() ? "." : beside.string(), describe(list_checkpoints(beside.empty() ? "." : beside)));
 }
 
-void commit(const base::Path& output, std::int64_t step, base::FileSystem& files) {
+std::optional<base::Path> commit(const base::Path& output, std::int64_t step, base::FileSystem& files) {
   const auto unfinished = unfinished_folder(output, step);
-  const bool replaces = rename_into_place(unfinished, output / folder_name(step), files);
+  const auto named = output / folder_name(step);
+  std::optional<base::Path> aside;
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(named, ignored)) && !is_whole(named)) aside = move_aside(named, files);
+  const bool replaces = rename_into_place(unfinished, named, files);
   files.sync_folder(output);
   base::write_file_atomically(output / latest_name, seal(fmt::format("  \"step\": {}", step)), files);
   if (replaces) files.remove(unfinished);
+  return aside;
 }
 
 std::vector<std::int64_t> outdated(const Listing& listing, std::int64_t saved, std::int64_t keep_last,

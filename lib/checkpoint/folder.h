@@ -27,11 +27,12 @@ namespace tessera::checkpoint {
 struct Listing {
   std::map<std::int64_t, base::Path> whole;  // by step
   std::vector<base::Path> unfinished;        // sorted; those that were replaced too
+  std::vector<base::Path> renamed;           // whole ones under names that tell no step, sorted
 };
 // Of a folder that is absent: nothing.
 [[nodiscard]] Listing list_checkpoints(const base::Path& output);
 
-// "step_000050, step_000100", the last five; "none".
+// "step_000050, step_000100", the last five, and those under other names; "none".
 [[nodiscard]] std::string describe(const Listing& listing);
 
 // Where the checkpoint of that step is, if it is there.
@@ -47,7 +48,8 @@ struct Listing {
 
 // Gives the unfinished folder of `step` its name, in place of a checkpoint of the same step, and moves `latest`. What
 // is in the folder must be on the disk. If it throws, the latest checkpoint is the one that it was or the new one.
-void commit(const base::Path& output, std::int64_t step, base::FileSystem& files);
+// What had the name and was no checkpoint is kept: its new name is returned.
+std::optional<base::Path> commit(const base::Path& output, std::int64_t step, base::FileSystem& files);
 
 // Which of `listing` go once `saved` is there: of those up to it all but the newest `keep_last` (0: none go) and the
 // multiples of `keep_every` (0: no others stay). Later ones stay: they are of another course of the run.

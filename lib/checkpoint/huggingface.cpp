@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -211,6 +212,22 @@ Files open_huggingface_files(const base::Path& path, base::Problems& problems) {
   Files files;
   files.push_back(std::make_unique<SafetensorsFile>(chosen));
   return files;
+}
+
+void warn_of_shards_beside(const base::Path& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(path, error) || !fs::exists(path / file_name, error)) return;
+  std::vector<std::string> others;
+  for (fs::directory_iterator entries(path, error); !error && entries != fs::directory_iterator();
+       entries.increment(error)) {
+    const auto name = entries->path().filename().string();
+    if (name == index_name || (name != file_name && name.ends_with(".safetensors"))) others.push_back(name);
+  }
+  if (others.empty()) return;
+  std::ranges::sort(others);
+  base::log_warning("{}: the weights are those of {}; {} beside it, {} of them, are not read", path.string(), file_name,
+                    others.front(), others.size());
 }
 
 bool is_huggingface_checkpoint(const base::Path& path) {

@@ -45,6 +45,9 @@ struct StoredParameter {
 [[nodiscard]] std::vector<std::unique_ptr<SafetensorsFile>> open_huggingface_files(const base::Path& path,
                                                                                    base::Problems& problems);
 
+// Warns if a folder has both model.safetensors, which is the one that is read, as transformers does, and shards.
+void warn_of_shards_beside(const base::Path& path);
+
 // Whether there is one at `path`: a folder with model.safetensors or its index, a .safetensors file, an index.
 [[nodiscard]] bool is_huggingface_checkpoint(const base::Path& path);
 

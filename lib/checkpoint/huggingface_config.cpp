@@ -32,6 +32,12 @@ std::string config_json_with(std::string_view text, const architecture::ModelCon
   return json.dump(2) + "\n";
 }
 
+std::string merged_config(std::string_view earlier, std::string_view later) {
+  auto json = nlohmann::json::parse(earlier);
+  json.update(nlohmann::json::parse(later));
+  return json.dump();
+}
+
 std::optional<ElementType> type_in_config(std::string_view text) {
   const auto json = nlohmann::json::parse(text);
   const auto found = json.find("dtype");

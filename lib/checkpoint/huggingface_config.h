@@ -23,6 +23,9 @@ namespace tessera::checkpoint {
 [[nodiscard]] std::string config_json_with(std::string_view text, const architecture::ModelConfig& config,
                                            std::optional<ElementType> type);
 
+// Two texts of the same model's config.json as one: what both say is as in `later`.
+[[nodiscard]] std::string merged_config(std::string_view earlier, std::string_view later);
+
 // What "dtype" says, if it is a type of weights.
 [[nodiscard]] std::optional<ElementType> type_in_config(std::string_view text);
 

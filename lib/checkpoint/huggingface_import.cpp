@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/float_type.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/huggingface_config.h"
@@ -46,7 +47,10 @@ class Import {
         config_(config_of(text_, config_path(source, options.config).string())),
         parameters_(parameters_of(config_)),
         stored_(source, parameters_),
-        type_(options.type) {}
+        type_(options.type),
+        companions_(companions_beside(source)) {
+    warn_of_shards_beside(source);
+  }
 
   // Indices of the parameters of which `rank` writes a part.
   [[nodiscard]] std::vector<std::size_t> tensors_of(std::int64_t rank, std::int64_t ranks) const {
@@ -81,10 +85,13 @@ class Import {
     add_files_and_pieces(manifest, written, [&](std::size_t k, std::int64_t rank) {
       return box_of_rank(parameters_[k], rank, std::ssize(written));
     });
+    manifest.companions = entries_of(companions_);
     manifest.layout = manifest.files.size() == 1 ? "whole parameters in one file"
                                                  : fmt::format("blocks of dim 0 in {} files", manifest.files.size());
     return manifest;
   }
+
+  [[nodiscard]] const Companions& companions() const { return companions_; }
 
   // Tensors of the source whose type has more digits than the masters'.
   [[nodiscard]] std::int64_t rounded_tensors() const {
@@ -110,6 +117,7 @@ class Import {
   std::vector<base::ParameterSpec> parameters_;
   HuggingFaceCheckpoint stored_;
   ElementType type_;
+  Companions companions_;
 };
 
 }  // namespace
@@ -133,6 +141,7 @@ ImportedWeights import_huggingface(const base::Path& source, const base::Path& t
   const auto written = gather_files(own, world);
   comm::agree_on(world, [&] {
     if (world.rank() != 0) return;
+    write_companions(import->companions(), folder->unfinished(), files);
     folder->write(manifest_name, to_text(import->manifest(written)));
     folder->publish();
   });

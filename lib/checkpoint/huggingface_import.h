@@ -21,7 +21,8 @@ struct ImportedWeights {
 
 // Reads `source` (see HuggingFaceCheckpoint) and writes the checkpoint folder `target`, which is whole or absent. Each
 // rank writes a block of dim 0 of every parameter into a file of its own. The manifest's "model" keeps the keys of
-// config.json that Tessera does not read, and its "dtype" is the type of the source's tensors, if all have one.
+// config.json that Tessera does not read, and its "dtype" is the type of the source's tensors, if all have one. The
+// companions of the weights go with them.
 //
 // Collective over `world`. Error(bad_input), the same on every rank, for what HuggingFaceCheckpoint, config.json or the
 // disk refuse, and for a `target` that is there already.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/float_type.h"
 #include "checkpoint/huggingface_config.h"
 #include "checkpoint/reader.h"
@@ -78,6 +79,7 @@ class Conversion {
   void verify(std::int64_t rank, std::int64_t ranks) { stored_.verify(rank, ranks); }
   [[nodiscard]] ElementType type() const { return type_; }
   [[nodiscard]] const std::vector<HuggingFaceFile>& files() const { return files_; }
+  [[nodiscard]] Companions companions() const { return companions_of(stored_.folder(), stored_.manifest()); }
   [[nodiscard]] std::string config_json() const { return config_json_with(stored_.manifest().model, config_, type_); }
 
   void write(const HuggingFaceFile& file, const base::Path& folder, base::FileSystem& disk) {
@@ -112,7 +114,43 @@ class Conversion {
   std::vector<HuggingFaceFile> files_;
 };
 
+bool is_model_file(const std::string& name) {
+  return name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+}
+
+// All that is not weights, once these are there.
+void complete(NewFolder& folder, const Conversion& conversion, const HuggingFaceOptions& options,
+              HuggingFaceFolder& written) {
+  const auto& planned = conversion.files();
+  for (const auto& file : planned) written.names.push_back(file.name);
+  const auto write = [&](const std::string& name, const std::string& content) {
+    folder.write(name, content);
+    written.names.push_back(name);
+  };
+  write("config.json", conversion.config_json());
+  if (planned.size() > 1) write("model.safetensors.index.json", index_json(planned, conversion.type()));
+  written.others = folder.take_along(options.own);
+  for (const auto& [name, content] : conversion.companions())
+    if (!std::ranges::binary_search(written.others, name)) write(name, content);
+}
+
 }  // namespace
+
+void require_replaceable(const base::Path& target, const std::set<std::string>& own) {
+  namespace fs = std::filesystem;
+  constexpr const char* way_out = "move it away, or let tessera-convert write the weights elsewhere";
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(target, error))) return;
+  base::require(fs::is_directory(target, error), "{} is there and no folder; {}", target.string(), way_out);
+  for (fs::directory_iterator entries(target, error); !error && entries != fs::directory_iterator();
+       entries.increment(error)) {
+    const auto name = entries->path().filename().string();
+    base::require(!is_model_file(name) || own.contains(name),
+                  "{} was not written there by a run, or was changed since, and would be replaced; {}",
+                  entries->path().string(), way_out);
+  }
+  base::require(!error, "cannot read folder {}: {}", target.string(), error.message());
+}
 
 HuggingFaceFolder write_huggingface(const base::Path& checkpoint, const base::Path& target,
                                     const HuggingFaceOptions& options, comm::Communicator& world,
@@ -125,7 +163,9 @@ HuggingFaceFolder write_huggingface(const base::Path& checkpoint, const base::Pa
     unfinished = unfinished_path(folder_path(target));
   });
   comm::agree_on(world, [&] {
-    if (world.rank() == 0) folder.emplace(folder_path(target), options.existing, files);
+    if (world.rank() != 0) return;
+    if (options.existing == ExistingFolder::replace) require_replaceable(folder_path(target), options.own);
+    folder.emplace(folder_path(target), options.existing, files);
   });
   comm::agree_on(world, [&] { conversion->verify(world.rank(), world.size()); });
   const auto& planned = conversion->files();
@@ -133,13 +173,12 @@ HuggingFaceFolder write_huggingface(const base::Path& checkpoint, const base::Pa
     for (const auto f : files_of_rank(planned, conversion->type(), world.rank(), world.size()))
       conversion->write(planned[f], unfinished, files);
   });
+  HuggingFaceFolder written{conversion->type(), planned.size(), 0, {}, {}};
   comm::agree_on(world, [&] {
     if (world.rank() != 0) return;
-    folder->write("config.json", conversion->config_json());
-    if (planned.size() > 1) folder->write("model.safetensors.index.json", index_json(planned, conversion->type()));
+    complete(*folder, *conversion, options, written);
     folder->publish();
   });
-  HuggingFaceFolder written{conversion->type(), planned.size(), 0};
   for (const auto& file : planned) written.bytes += data_bytes(file, conversion->type());
   return written;
 }

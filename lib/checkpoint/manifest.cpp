@@ -73,6 +73,11 @@ std::string text_of(const ManifestTensor& tensor) {
                      Json(tensor.states).dump(), fmt::join(pieces, ","));
 }
 
+std::string text_of(const StoredCompanion& companion) {
+  return fmt::format(R"({{"name": {}, "bytes": {}, "hash": "{}"}})", json_text(companion.name), companion.bytes,
+                     base::hex(companion.hash));
+}
+
 // Reads members of one JSON object, naming the place of what is wrong.
 class Object {
  public:
@@ -132,14 +137,23 @@ Progress read_progress(const Object& object) {
   return progress;
 }
 
+std::string read_file_name(const Object& object) {
+  const auto& name = object.text("name");
+  base::require(!name.empty() && base::Path(name).filename() == name && name != "." && name != "..",
+                "{}: {} is not the name of a file beside the manifest", object.place(), json_text(name));
+  return name;
+}
+
 StoredFile read_file_entry(const Object& object) {
-  StoredFile file{.name = object.text("name"),
-                  .bytes = static_cast<std::uint64_t>(object.integer("bytes", shortest_file)),
-                  .header_hash = object.hash("header_hash")};
-  base::require(
-      !file.name.empty() && base::Path(file.name).filename() == file.name && file.name != "." && file.name != "..",
-      "{}: {} is not the name of a file beside the manifest", object.place(), json_text(file.name));
-  return file;
+  return {.name = read_file_name(object),
+          .bytes = static_cast<std::uint64_t>(object.integer("bytes", shortest_file)),
+          .header_hash = object.hash("header_hash")};
+}
+
+StoredCompanion read_companion(const Object& object) {
+  return {.name = read_file_name(object),
+          .bytes = static_cast<std::uint64_t>(object.integer("bytes", 0)),
+          .hash = object.hash("hash")};
 }
 
 // Elements of a shape, or nothing if its bytes do not fit 63 bits.
@@ -233,15 +247,21 @@ ManifestTensor read_tensor(const Object& object, const std::string& source, std:
 std::string stored_name(const std::string& state, const std::string& fqn) { return state + "/" + fqn; }
 
 std::string to_text(const Manifest& manifest) {
-  std::vector<std::string> files, tensors;
+  std::vector<std::string> files, tensors, companions;
+  for (const auto& companion : manifest.companions) companions.push_back("\n    " + text_of(companion));
   for (const auto& file : manifest.files) files.push_back("\n    " + text_of(file));
   for (const auto& tensor : manifest.tensors) tensors.push_back("\n    " + text_of(tensor));
-  return seal(fmt::format(
+  auto text = seal(fmt::format(
       "  \"format\": \"{}\",\n  \"version\": {},\n  \"progress\": {{{}}},\n  \"layout\": {},\n  \"model\": {},\n"
-      "  \"settings\": {},\n  \"files\": [{}],\n  \"tensors\": [{}]",
+      "  \"settings\": {},\n{}  \"files\": [{}],\n  \"tensors\": [{}]",
       format_name, format_version, text_of(manifest.progress), json_text(manifest.layout),
-      Json::parse(manifest.model).dump(), Json::parse(manifest.settings).dump(), fmt::join(files, ","),
-      fmt::join(tensors, ",")));
+      Json::parse(manifest.model).dump(), Json::parse(manifest.settings).dump(),
+      companions.empty() ? "" : fmt::format("  \"companions\": [{}],\n", fmt::join(companions, ",")),
+      fmt::join(files, ","), fmt::join(tensors, ",")));
+  base::require(text.size() <= manifest_limit,
+                "a manifest of {} bytes, and no more than {} are read; save on fewer ranks", text.size(),
+                manifest_limit);
+  return text;
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& source) {
@@ -260,14 +280,24 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.settings = object.member("settings").dump();
   std::set<std::string> names;
   std::uint64_t bytes = 0;
+  const auto add_bytes = [&](std::uint64_t of_file) {
+    bytes += of_file;
+    base::require(bytes <= std::uint64_t{std::numeric_limits<std::int64_t>::max()},
+                  "{}: its files are together longer than any disk", source);
+  };
   for (const auto& entry : object.array("files")) {
     manifest.files.push_back(read_file_entry(Object(entry, source + ": \"files\"")));
     const auto& file = manifest.files.back();
     base::require(names.insert(file.name).second, "{}: file {} twice", source, json_text(file.name));
-    bytes += file.bytes;
-    base::require(bytes <= std::uint64_t{std::numeric_limits<std::int64_t>::max()},
-                  "{}: its files are together longer than any disk", source);
+    add_bytes(file.bytes);
   }
+  if (json.contains("companions"))
+    for (const auto& entry : object.array("companions")) {
+      manifest.companions.push_back(read_companion(Object(entry, source + ": \"companions\"")));
+      const auto& name = manifest.companions.back().name;
+      base::require(name != manifest_name && names.insert(name).second, "{}: file {} twice", source, json_text(name));
+      add_bytes(manifest.companions.back().bytes);
+    }
   names.clear();
   for (const auto& tensor : object.array("tensors")) {
     manifest.tensors.push_back(read_tensor(Object(tensor, source + ": \"tensors\""), source, manifest.files.size()));

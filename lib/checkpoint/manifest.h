@@ -52,6 +52,13 @@ struct ManifestTensor {
   std::vector<ManifestPiece> pieces;  // disjoint; together the whole parameter
 };
 
+// A file of the model that is no part of its weights: see companions.h.
+struct StoredCompanion {
+  std::string name;  // beside the manifest
+  std::uint64_t bytes = 0;
+  std::uint64_t hash = 0;  // XXH3
+};
+
 struct Manifest {
   Progress progress;
   std::string layout;    // for people: "4 ranks: dp_shard 4, ep 2"
@@ -59,6 +66,7 @@ struct Manifest {
   std::string model;     // config.json of the model
   std::vector<StoredFile> files;
   std::vector<ManifestTensor> tensors;  // parameters, each once
+  std::vector<StoredCompanion> companions = {};
 };
 
 // The state of every parameter that is its weights; the others are moments.

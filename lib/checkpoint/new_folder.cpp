@@ -1,5 +1,8 @@
 #include "checkpoint/new_folder.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +20,16 @@ bool is_there(const base::Path& path) {
 bool is_empty_folder(const base::Path& path) {
   std::error_code error;
   return fs::is_directory(path, error) && fs::is_empty(path, error) && !error;
+}
+
+void copy_or_link(const base::Path& from, const base::Path& to) {
+  constexpr auto options = fs::copy_options::recursive | fs::copy_options::copy_symlinks;
+  std::error_code error;
+  fs::copy(from, to, options | fs::copy_options::create_hard_links, error);
+  if (!error) return;
+  fs::remove_all(to, error);
+  fs::copy(from, to, options, error);
+  base::require(!error, "cannot copy {} to {}: {}", from.string(), to.string(), error.message());
 }
 
 }  // namespace
@@ -45,6 +58,16 @@ bool rename_into_place(const base::Path& unfinished, const base::Path& named, ba
   return replaces;
 }
 
+base::Path move_aside(const base::Path& path, base::FileSystem& files) {
+  for (int number = 1;; ++number) {
+    auto aside = path.parent_path() / fmt::format("{}.{}{}", path.stem().string(), number, path.extension().string());
+    if (is_there(aside)) continue;
+    files.rename(path, aside);
+    files.sync_folder(path.parent_path());
+    return aside;
+  }
+}
+
 NewFolder::NewFolder(base::Path target, ExistingFolder existing, base::FileSystem& files)
     : target_(std::move(target)), unfinished_(unfinished_path(target_)), existing_(existing), files_(files) {
   if (existing == ExistingFolder::refuse) {
@@ -65,6 +88,22 @@ NewFolder::~NewFolder() {
     files_.remove(unfinished_);
   } catch (const base::Error&) {  // the error that led here is the one to be told
   }
+}
+
+std::vector<std::string> NewFolder::take_along(const std::set<std::string>& replaced) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::is_directory(target_, error)) return names;
+  for (fs::directory_iterator entries(target_, error); !error && entries != fs::directory_iterator();
+       entries.increment(error)) {
+    const auto name = entries->path().filename().string();
+    if (replaced.contains(name) || is_there(unfinished_ / name)) continue;
+    copy_or_link(entries->path(), unfinished_ / name);
+    names.push_back(name);
+  }
+  base::require(!error, "cannot read folder {}: {}", target_.string(), error.message());
+  std::ranges::sort(names);
+  return names;
 }
 
 void NewFolder::write(std::string_view name, std::string_view content) {

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 
 namespace tessera::checkpoint {
+
+// Gives what stands at `path` a name of its own beside it, "metrics.1.jsonl" or the next number that is free, and
+// returns that.
+base::Path move_aside(const base::Path& path, base::FileSystem& files);
 
 enum class ExistingFolder : std::uint8_t {
   refuse,  // unless it is empty
@@ -35,6 +42,9 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
 
   [[nodiscard]] const base::Path& unfinished() const { return unfinished_; }
+  // Takes along what stands in the folder that will be replaced, but for the names of `replaced` and those that are
+  // written already: as links to the same files, or copies on a disk that has none. Returns its names.
+  [[nodiscard]] std::vector<std::string> take_along(const std::set<std::string>& replaced);
   // A small file, on the disk when it returns.
   void write(std::string_view name, std::string_view content);
   // Gives the folder its name, durably; what it replaces is removed after that. Precondition: every file in it is on

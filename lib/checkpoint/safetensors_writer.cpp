@@ -25,6 +25,9 @@ std::string header_of(const std::vector<OutgoingTensor>& tensors, const std::map
     offset = end;
   }
   auto text = json.is_null() ? "{}" : json.dump();
+  base::require(text.size() <= header_limit - 8,
+                "a header of {} bytes for {} tensors, and readers take no more than {}; use files of fewer tensors",
+                text.size(), tensors.size(), header_limit);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data begin at a multiple of 8
   const std::uint64_t length = text.size();
   std::string header(sizeof length, '\0');
@@ -42,8 +45,9 @@ std::uint64_t OutgoingTensor::bytes() const {
 
 SafetensorsWriter::SafetensorsWriter(const base::Path& path, std::vector<OutgoingTensor> tensors,
                                      const std::map<std::string, std::string>& metadata, base::FileSystem& files)
-    : tensors_(std::move(tensors)), file_(files.create(path)) {
+    : tensors_(std::move(tensors)) {
   const auto header = header_of(tensors_, metadata);
+  file_ = files.create(path);
   file_->write(std::as_bytes(std::span(header)));
   written_.header_hash = base::xxh3(header);
   written_.bytes = header.size();

@@ -35,7 +35,7 @@ struct WrittenFile {
 class SafetensorsWriter {
  public:
   // Replaces `path`. The tensors' data stand in the file in the order of `tensors`, whose names differ; `metadata` is
-  // the header's "__metadata__".
+  // the header's "__metadata__". Error(bad_input) if the header would be longer than readers take.
   SafetensorsWriter(const base::Path& path, std::vector<OutgoingTensor> tensors,
                     const std::map<std::string, std::string>& metadata,
                     base::FileSystem& files = base::posix_file_system());

@@ -200,10 +200,18 @@ Manifest Saver::make_manifest() const {
 
 void Saver::write_manifest_and_commit() {
   const auto step = facts_.progress.step;
-  const auto manifest = make_manifest();
+  auto manifest = make_manifest();
+  const auto folder = unfinished_folder(options_.output, step);
+  if (facts_.companions) {
+    write_companions(*facts_.companions, folder, files_);
+    manifest.companions = entries_of(*facts_.companions);
+  }
   for (const auto& file : manifest.files) result_.bytes += file.bytes;
-  base::write_synced(unfinished_folder(options_.output, step) / manifest_name, to_text(manifest), files_);
-  commit(options_.output, step, files_);
+  for (const auto& companion : manifest.companions) result_.bytes += companion.bytes;
+  base::write_synced(folder / manifest_name, to_text(manifest), files_);
+  if (const auto aside = commit(options_.output, step, files_))
+    result_.notes.push_back(
+        fmt::format("{} was no checkpoint; it is kept as {}", result_.folder.string(), aside->string()));
   const auto failure = failure_of([&] {
     for (const auto old : outdated(list_checkpoints(options_.output), step, options_.keep_last, options_.keep_every))
       remove_checkpoint(options_.output, old, files_);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/states.h"
@@ -35,7 +36,8 @@ struct SaverOptions {
 // What a checkpoint says beside its tensors.
 struct SavedFacts {
   Progress progress;
-  std::string layout, settings, model;  // as in Manifest
+  std::string layout, settings, model;                // as in Manifest
+  std::shared_ptr<const Companions> companions = {};  // rank 0's; may be null
 };
 
 enum class SaveMode : std::uint8_t { wait, background };

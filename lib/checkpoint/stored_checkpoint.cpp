@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "checkpoint/companions.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -88,6 +89,7 @@ StoredParameter StoredCheckpoint::parts(const std::string& fqn, const std::strin
 std::uint64_t StoredCheckpoint::bytes() const {
   std::uint64_t sum = 0;
   for (const auto& file : manifest_.files) sum += file.bytes;
+  for (const auto& companion : manifest_.companions) sum += companion.bytes;
   return sum;
 }
 
@@ -121,6 +123,8 @@ std::uint64_t StoredCheckpoint::verify(std::int64_t part, std::int64_t parts) {
                                      static_cast<long double>(parts));
   };
   std::uint64_t begin = 0, read = 0;
+  if (part == 0)
+    for (const auto& companion : companions_of(folder_, manifest_)) read += companion.content.size();
   for (std::size_t f = 0; f < manifest_.files.size(); begin += manifest_.files[f++].bytes) {
     if (share_of(begin) > part || share_of(begin + manifest_.files[f].bytes) < part) continue;
     const auto& in = file(f);

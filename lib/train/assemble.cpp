@@ -24,15 +24,20 @@ namespace {
 
 constexpr std::size_t config_bytes = 16 << 20;  // more is no config.json
 
-architecture::ModelConfig read_model(const config::ModelSettings& settings) {
+struct ReadModel {
+  architecture::ModelConfig config;
+  std::string text;  // of config.json
+};
+
+ReadModel read_model(const config::ModelSettings& settings) {
   std::filesystem::path path = settings.config_path.empty() ? settings.model_path : settings.config_path;
   if (std::filesystem::is_directory(path)) path /= "config.json";
-  const auto document =
-      base::parse_json(base::read_file(path, config_bytes), path.string(), base::JsonComments::refused);
+  auto text = base::read_file(path, config_bytes);
+  const auto document = base::parse_json(text, path.string(), base::JsonComments::refused);
   base::Problems problems;
   auto config = architecture::read_model_config(document, settings.overrides, problems);
   problems.throw_if_any("the model");
-  return config;
+  return {std::move(config), std::move(text)};
 }
 
 plan::ParallelPlan read_plan(const std::string& path, base::Problems& problems) {
@@ -156,6 +161,7 @@ void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
     }
     return;
   }
+  checkpoint::warn_of_shards_beside(model.model_path);
   const checkpoint::HuggingFaceCheckpoint stored(model.model_path, blueprint.architecture.parameters());
   for (auto& p : store.parameters())
     static_cast<void>(checkpoint::read_box(stored.parameter(p.placement.parameter.fqn), p.box, p.master));
@@ -174,7 +180,8 @@ std::int64_t Blueprint::micro_steps(std::int64_t windows) const {
 }
 
 Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, device::Place place) {
-  architecture::Architecture architecture(read_model(settings.model), settings.model.balance_loss);
+  auto read = read_model(settings.model);
+  architecture::Architecture architecture(std::move(read.config), settings.model.balance_loss);
   auto notes = warnings_of(architecture.config());
   base::Problems problems;
   const auto positions = architecture.config().max_position_embeddings;
@@ -203,6 +210,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, d
 
   Blueprint blueprint{.settings = settings,
                       .architecture = std::move(architecture),
+                      .config_text = std::move(read.text),
                       .layout = std::move(layout),
                       .placements = std::move(placements),
                       .numbers = numbers_of(settings.train.precision, place),

@@ -33,6 +33,7 @@ namespace tessera::train {
 struct Blueprint {
   config::Settings settings;
   architecture::Architecture architecture;
+  std::string config_text;  // config.json as it was read, without the settings' overrides
   layout::Layout layout;
   std::vector<plan::Placement> placements;
   device::Numbers numbers;

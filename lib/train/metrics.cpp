@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 namespace tessera::train {
@@ -35,6 +35,7 @@ std::string_view word(double value) { return std::isnan(value) ? "nan" : value >
 // One object, member by member.
 class Line {
  public:
+  Line(const char* kind, std::int64_t step) { add_text("kind", quoted(kind)).add("step", step); }
   Line& add(const std::string& key, double value) {
     if (std::isfinite(value)) return add_text(key, digits(value));
     return add_text(key, "null").add_text(key + "/text", fmt::format("\"{}\"", word(value)));
@@ -88,29 +89,6 @@ std::vector<double> ExpertLoad::max_over_mean() const {
 
 double EvaluationMetrics::perplexity() const { return std::exp(ce_loss); }
 
-void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluated_at, base::FileSystem& files) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return;
-  const auto text = base::read_file(path);
-  std::string kept;
-  int line = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // a killed run's last line
-    const auto content = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++line;
-    if (content.empty()) continue;
-    const auto object = base::parse_json_line(content, path.string(), line);
-    const auto at = object.is_object() ? object.find("step") : object.end();
-    base::require(object.is_object() && at != object.end() && at->is_number_integer(),
-                  "{}:{}: not an object with a step; move the file away to go on without it", path.string(), line);
-    const bool is_evaluation = object.contains("eval/ce_loss");
-    if (at->get<std::int64_t>() <= (is_evaluation ? std::min(step, evaluated_at) : step)) kept.append(content) += '\n';
-  }
-  if (kept != text) base::write_file_atomically(path, kept, files);
-}
-
 MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
     : path_(path), file_(open(path, existing, files)) {
   if (ends_within_a_line(path)) file_->write(bytes_of("\n"));
@@ -153,12 +131,8 @@ void MetricsFile::close() {
 }
 
 void MetricsFile::write(const StepMetrics& m) {
-  Line line;
-  line.add("step", m.step)
-      .add("loss", m.loss)
-      .add("ce_loss", m.ce_loss)
-      .add("aux_loss", m.aux_loss)
-      .add("z_loss", m.z_loss);
+  Line line(step_kind, m.step);
+  line.add("loss", m.loss).add("ce_loss", m.ce_loss).add("aux_loss", m.aux_loss).add("z_loss", m.z_loss);
   line.add("grad_norm", m.grad_norm);
   for (const auto& [group, norm] : m.group_norms) line.add("grad_norm/" + group, norm);
   line.add("lr", m.lr).add("tokens", m.tokens).add("tokens_per_s", m.tokens_per_s()).add("step_s", m.step_s);
@@ -167,15 +141,16 @@ void MetricsFile::write(const StepMetrics& m) {
 }
 
 void MetricsFile::write(const EvaluationMetrics& m) {
-  Line line;
-  line.add("step", m.step).add("eval/ce_loss", m.ce_loss).add("eval/perplexity", m.perplexity());
+  Line line(evaluation_kind, m.step);
+  line.add("eval/ce_loss", m.ce_loss).add("eval/perplexity", m.perplexity());
   line.add("eval/tokens", m.tokens).add("eval/windows", m.windows).add("eval/s", m.seconds);
+  line.add_text("eval/data", quoted(base::hex(m.data_hash)));
   write_line(line.str());
 }
 
-void MetricsFile::write(std::int64_t step, const std::vector<GroupTraffic>& groups) {
-  Line line;
-  line.add("step", step);
+void MetricsFile::write(std::int64_t step, std::int64_t steps, const std::vector<GroupTraffic>& groups) {
+  Line line(traffic_kind, step);
+  line.add("steps", steps);
   for (const auto& group : groups) {
     const auto key = "traffic/" + group.name;
     line.add(key + "/bytes", static_cast<std::int64_t>(group.bytes));
@@ -189,8 +164,8 @@ void MetricsFile::write(const ExpertLoad& load) {
   for (const auto& slots : load.slots) layers.push_back(fmt::format("[{}]", fmt::join(slots, ",")));
   std::vector<std::string> ratios;
   for (const double ratio : load.max_over_mean()) ratios.push_back(digits(ratio));
-  Line line;
-  line.add("step", load.step).add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ",")));
+  Line line(load_kind, load.step);
+  line.add_text("expert_load", fmt::format("[{}]", fmt::join(layers, ",")));
   line.add_text("expert_load_max_over_mean", fmt::format("[{}]", fmt::join(ratios, ",")));
   write_line(line.str());
 }

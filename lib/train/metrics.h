@@ -1,9 +1,9 @@
-// metrics.jsonl: what a run measured, one JSON object a line, for programs.
+// metrics.jsonl: what a run measured, one JSON object a line, for programs. Each says by "kind" which of the structs
+// below it is.
 //
 // Numbers have enough digits to give back the same bits. A number that is not finite is null (JSON has no word for it),
-// and
-// "<key>/text" says "nan", "inf" or "-inf". Each line is with the operating system before the next begins, so that a
-// killed run loses at most the line being written.
+// and "<key>/text" says "nan", "inf" or "-inf". Each line is with the operating system before the next begins, so that
+// a killed run loses at most the line being written.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,18 @@
 
 namespace tessera::train {
 
+// What "kind" says.
+inline constexpr const char* step_kind = "step";
+inline constexpr const char* evaluation_kind = "evaluation";
+inline constexpr const char* load_kind = "load";
+inline constexpr const char* traffic_kind = "traffic";
+
 enum class StepOutcome : std::uint8_t {
   updated,
   skipped
 };  // skipped: the numbers were not finite, or no token was valid
 
-// One optimizer step. Keys: step, loss, ce_loss, aux_loss, z_loss, grad_norm, grad_norm/<group>, lr, tokens,
+// One optimizer step. Keys: kind, step, loss, ce_loss, aux_loss, z_loss, grad_norm, grad_norm/<group>, lr, tokens,
 // tokens_per_s, step_s, skipped (only then, true).
 struct StepMetrics {
   std::int64_t step = 0;  // the first is 1
@@ -40,17 +46,18 @@ struct StepMetrics {
   [[nodiscard]] double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
 };
 
-// One evaluation. Keys: step, eval/ce_loss, eval/perplexity, eval/tokens, eval/windows, eval/s.
+// One evaluation. Keys: kind, step, eval/ce_loss, eval/perplexity, eval/tokens, eval/windows, eval/s, eval/data.
 struct EvaluationMetrics {
   std::int64_t step = 0;  // optimizer steps done
   double ce_loss = 0;     // mean over valid tokens, without balance and z-loss
   std::int64_t tokens = 0, windows = 0;
   double seconds = 0;
+  std::uint64_t data_hash = 0;  // tells other held-out data apart
 
   [[nodiscard]] double perplexity() const;  // exp(ce_loss)
 };
 
-// Slots of each expert in the global batch of a step. Keys: step, expert_load [MoE layer][expert],
+// Slots of each expert in the global batch of a step. Keys: kind, step, expert_load [MoE layer][expert],
 // expert_load_max_over_mean [MoE layer].
 struct ExpertLoad {
   std::int64_t step = 0;
@@ -62,19 +69,13 @@ struct ExpertLoad {
 };
 
 // What this rank sent to the others of a group since the start, and how long that took. A line for all groups; keys:
-// step, traffic/<group>/bytes, traffic/<group>/s, traffic/<group>/exposed_s.
+// kind, step, steps (taken since the start), traffic/<group>/bytes, traffic/<group>/s, traffic/<group>/exposed_s.
 struct GroupTraffic {
   std::string name;
   std::uint64_t bytes = 0;
   double seconds = 0;          // of its collectives, from the start of each to its end; they may overlap
   double seconds_exposed = 0;  // of these, for which the rank waited and did nothing else
 };
-
-// Cuts a metrics file, if there is one, back to what was known when step `step` had been taken and the evaluation after
-// step `evaluated_at` was the last: a run that goes on from there writes the rest again. Whole or not at all. Error
-// naming the line if it is no metrics file.
-void cut_metrics(const base::Path& path, std::int64_t step, std::int64_t evaluated_at,
-                 base::FileSystem& files = base::posix_file_system());
 
 enum class ExistingMetrics : std::uint8_t { replace, keep };  // keep: a resumed run goes on in the same file
 
@@ -90,7 +91,8 @@ class MetricsFile {
   void write(const StepMetrics& metrics);
   void write(const EvaluationMetrics& metrics);
   void write(const ExpertLoad& load);
-  void write(std::int64_t step, const std::vector<GroupTraffic>& groups);
+  // `step`: the last one; `steps`: taken since the start.
+  void write(std::int64_t step, std::int64_t steps, const std::vector<GroupTraffic>& groups);
   // Error(rank_failed) with path and reason if lines remain that cannot be written.
   void close();
 

@@ -12,9 +12,12 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "checkpoint/huggingface_writer.h"
+#include "checkpoint/new_folder.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
+#include "train/metrics_end.h"
+#include "train/try_outputs.h"
+#include "train/weights.h"
 
 namespace tessera::train {
 namespace {
@@ -46,10 +49,73 @@ void require_shared_folder(const base::Path& output, const OutputClaim& claim, c
 
 // Rank 0's: what a killed run left behind.
 void remove_leftovers(const base::Path& output) {
-  for (const auto& folder : checkpoint::list_checkpoints(output).unfinished) {
+  auto left = checkpoint::list_checkpoints(output).unfinished;
+  std::error_code ignored;
+  if (const auto weights = unfinished_weights(output); std::filesystem::exists(weights, ignored))
+    left.push_back(weights);
+  for (const auto& folder : left) {
     base::log_warning("{} is what a save or removal that did not end left behind; it is removed", folder.string());
     base::posix_file_system().remove(folder);
   }
+}
+
+// A file with something in it: not a device, which keeps nothing.
+bool has_content(const base::Path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) > 0 && !error;
+}
+
+// The metrics that stand in the folder are not those of the run up to its beginning.
+void move_metrics_aside(const base::Path& path, const std::string& why) {
+  if (!has_content(path)) return;
+  const auto aside = checkpoint::move_aside(path, base::posix_file_system());
+  base::log_warning("{} {}; it is kept as {}", path.string(), why, aside.string());
+}
+
+// Settings of another run are kept, as its metrics are.
+void write_settings(const base::Path& path, const std::string& text, ExistingMetrics run) {
+  if (run == ExistingMetrics::replace && has_content(path) && base::read_file(path) != text) {
+    const auto aside = checkpoint::move_aside(path, base::posix_file_system());
+    base::log_warning("{} has the settings of another run; it is kept as {}", path.string(), aside.string());
+  }
+  base::write_file_atomically(path, text);
+}
+
+// Rank 0's. Leaves the lines of the run up to its beginning, and looks for the evaluation there.
+ExistingMetrics prepare_metrics(const base::Path& path, const Beginning& beginning, bool goes_on,
+                                const config::TrainSettings& settings, const data::Dataset* evaluation,
+                                std::optional<EvaluationMetrics>& found) {
+  if (!goes_on) {
+    move_metrics_aside(path, "has the lines of another run");
+    return ExistingMetrics::replace;
+  }
+  if (!has_content(path)) return ExistingMetrics::keep;
+  const auto step = beginning.progress.step;
+  MetricsEnd end;
+  try {
+    end = read_metrics_end(path, step);
+  } catch (const base::Error& error) {
+    move_metrics_aside(path, fmt::format("cannot be gone on with ({})", error.what()));
+    return ExistingMetrics::replace;
+  }
+  if (step == 0) {  // weights alone, which no line led to
+    move_metrics_aside(path, "has the lines of another run");
+    return ExistingMetrics::replace;
+  }
+  if (end.last_step != step) {
+    move_metrics_aside(path, fmt::format("does not lead to step {}, from which this run goes on, but to step {}", step,
+                                         end.last_step));
+    return ExistingMetrics::replace;
+  }
+  // Else it was the end of a shorter run, in the middle of which this one does not evaluate.
+  const bool evaluates = beginning.is_finished() || (settings.eval_steps > 0 && step % settings.eval_steps == 0);
+  if (evaluates && end.evaluation && evaluation != nullptr && end.evaluation->data_hash == hash_of(*evaluation))
+    found = end.evaluation;
+  if (!beginning.is_finished())
+    cut_file(path, found ? end.bytes_to_evaluation : end.bytes_to_step);
+  else
+    cut_file(path, end.bytes_of_lines);
+  return ExistingMetrics::keep;
 }
 
 }  // namespace
@@ -64,38 +130,28 @@ OutputClaim claim_output(const config::CheckpointSettings& settings, comm::Commu
   return claim;
 }
 
-std::optional<MetricsFile> open_output(const config::Settings& settings, const Beginning& beginning, OutputClaim& claim,
-                                       comm::Communicator& ranks, const Hosts& hosts) {
-  const base::Path output = settings.train.checkpoint.output_dir;
+Output open_output(const config::Settings& settings, const Beginning& beginning, const data::Dataset* evaluation,
+                   OutputClaim& claim, comm::Communicator& ranks, const Hosts& hosts) {
+  const base::Path folder = settings.train.checkpoint.output_dir;
   comm::agree_on(ranks, [&] {
     if (ranks.rank() != 0) return;
-    base::make_folder(output);
-    if (!claim) claim.emplace(output);
+    base::make_folder(folder);
+    if (!claim) claim.emplace(folder);
   });
-  require_shared_folder(output, claim, ranks, hosts);
-  std::optional<MetricsFile> metrics;
+  require_shared_folder(folder, claim, ranks, hosts);
+  try_outputs(settings, ranks);
+  const bool goes_on = beginning.saved_in(folder, ranks).has_value();
+  Output output;
   comm::agree_on(ranks, [&] {
     if (ranks.rank() != 0) return;
-    remove_leftovers(output);
-    base::write_file_atomically(output / "settings.resolved.json", config::dump_settings(settings));
-    const bool resumes = beginning.folder.has_value();
-    if (resumes) cut_metrics(output / "metrics.jsonl", beginning.progress.step, beginning.progress.evaluated_at);
-    metrics.emplace(output / "metrics.jsonl", resumes ? ExistingMetrics::keep : ExistingMetrics::replace);
+    remove_leftovers(folder);
+    const auto existing =
+        prepare_metrics(folder / metrics_name, beginning, goes_on, settings.train, evaluation, output.evaluation);
+    write_settings(folder / settings_name, config::dump_settings(settings), existing);
+    output.metrics.emplace(folder / metrics_name, existing);
   });
-  return metrics;
-}
-
-base::Path weights_folder(const base::Path& output) { return output / "hf"; }
-
-std::string write_weights(const base::Path& checkpoint, const base::Path& output, comm::Communicator& ranks) {
-  try {
-    static_cast<void>(checkpoint::write_huggingface(checkpoint, weights_folder(output),
-                                                    {.existing = checkpoint::ExistingFolder::replace}, ranks));
-  } catch (const comm::AgreedError& error) {
-    return fmt::format("the weights could not be written for HuggingFace; tessera-convert does it from {}: {}",
-                       checkpoint.string(), error.what());
-  }
-  return {};
+  output.is_evaluated = comm::numbers_of_ranks(ranks, output.evaluation ? 1 : 0).front() != 0;
+  return output;
 }
 
 }  // namespace tessera::train

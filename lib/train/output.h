@@ -21,18 +21,22 @@ using OutputClaim = std::optional<checkpoint::FolderLock>;
 // `ranks`. AgreedError(bad_input) if another run writes into it.
 [[nodiscard]] OutputClaim claim_output(const config::CheckpointSettings& settings, comm::Communicator& ranks);
 
-// Makes and locks the folder, and removes what a killed run left behind; writes settings.resolved.json, and cuts
-// metrics.jsonl back to where the run begins. Rank 0 gets the metrics file: it writes for all, but for the shards of
-// checkpoints. Collective over `ranks`. AgreedError(bad_input) if a rank does not see the same folder, with nothing
-// written yet.
-[[nodiscard]] std::optional<MetricsFile> open_output(const config::Settings& settings, const Beginning& beginning,
-                                                     OutputClaim& claim, comm::Communicator& ranks, const Hosts& hosts);
+struct Output {
+  // Rank 0's: it writes for all, but for the shards of checkpoints.
+  std::optional<MetricsFile> metrics;
+  // An evaluation of the same held-out data was made where the run begins and stands in the metrics: it is not made
+  // again. The same on every rank; its numbers are rank 0's.
+  bool is_evaluated = false;
+  std::optional<EvaluationMetrics> evaluation;
+};
 
-// Where the weights for HuggingFace stand.
-[[nodiscard]] base::Path weights_folder(const base::Path& output);
-
-// Writes them from a checkpoint. Collective over `ranks`. Why that failed, the same on every rank, or nothing.
-[[nodiscard]] std::string write_weights(const base::Path& checkpoint, const base::Path& output,
-                                        comm::Communicator& ranks);
+// Makes and locks the folder, tries every path that the run will write, and removes what a killed run left behind;
+// writes settings.resolved.json, and cuts metrics.jsonl back to where the run begins. Metrics of another run, and its
+// settings, are moved aside, with a warning that tells their new names. `evaluation`: the held-out data, or null.
+// Collective over `ranks`. AgreedError(bad_input), with nothing written yet, if a rank does not see the same folder, or
+// something cannot be written.
+[[nodiscard]] Output open_output(const config::Settings& settings, const Beginning& beginning,
+                                 const data::Dataset* evaluation, OutputClaim& claim, comm::Communicator& ranks,
+                                 const Hosts& hosts);
 
 }  // namespace tessera::train

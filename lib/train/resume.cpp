@@ -14,7 +14,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/huggingface_config.h"
 #include "checkpoint/restore.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
@@ -133,6 +135,22 @@ std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& se
   return asked;
 }
 
+// A HuggingFace folder, or the checkpoints of a run that began with one, give the model more than Tessera reads.
+SavedModel model_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint, std::int64_t rank) {
+  const auto& weights = blueprint.settings.model.model_path;
+  auto text = blueprint.config_text;
+  checkpoint::Companions companions;
+  if (stored != nullptr) {
+    text = checkpoint::merged_config(stored->manifest().model, text);
+    if (rank == 0) companions = checkpoint::companions_of(stored->folder(), stored->manifest());
+  } else if (rank == 0 && !weights.empty()) {
+    companions = checkpoint::companions_beside(weights);
+  }
+  SavedModel model{checkpoint::config_json_with(text, blueprint.architecture.config(), std::nullopt), nullptr};
+  if (!companions.empty()) model.companions = std::make_shared<const checkpoint::Companions>(std::move(companions));
+  return model;
+}
+
 // Logs what has changed, or refuses it.
 void report_changes(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
                     const config::CheckpointSettings& settings) {
@@ -154,6 +172,18 @@ std::unique_ptr<checkpoint::StoredCheckpoint> open_checkpoint(const base::Path& 
   auto stored = std::make_unique<checkpoint::StoredCheckpoint>(folder);
   checkpoint::require_same_parameters(*stored, blueprint.architecture.parameters());
   return stored;
+}
+
+// max_steps and num_train_epochs are those of the whole run: a checkpoint may have passed them.
+void warn_of_passed_limits(const config::TrainSettings& settings, const checkpoint::StoredCheckpoint& stored,
+                           const checkpoint::Progress& start) {
+  const auto has_taken = fmt::format("{} has taken {} steps", stored.folder().string(), start.step);
+  constexpr const char* meaning = "it counts from the run's first start, so nothing is left to train";
+  if (settings.max_steps > 0 && settings.max_steps < start.step)
+    base::log_warning("train.max_steps = {}, but {}: {}", settings.max_steps, has_taken, meaning);
+  if (start.epoch > settings.num_train_epochs || (start.epoch == settings.num_train_epochs && start.window > 0))
+    base::log_warning("train.num_train_epochs = {}, but {}, into epoch {}: {}", settings.num_train_epochs, has_taken,
+                      start.epoch + 1, meaning);
 }
 
 checkpoint::Progress start_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint,
@@ -207,16 +237,19 @@ Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& traini
     auto& stored = beginning.stored;
     if (beginning.folder) stored = open_checkpoint(*beginning.folder, blueprint);
     beginning.progress = start_of(stored.get(), blueprint, training);
-    if (stored) report_changes(*stored, changes_since(stored->manifest(), blueprint, beginning.progress), settings);
+    beginning.model = model_of(stored.get(), blueprint, ranks.rank());
+    if (!stored) return;
+    report_changes(*stored, changes_since(stored->manifest(), blueprint, beginning.progress), settings);
+    warn_of_passed_limits(blueprint.settings.train, *stored, beginning.progress);
   });
   return beginning;
 }
 
-std::optional<std::int64_t> Beginning::step_saved_in(const base::Path& output, comm::Communicator& ranks) const {
+std::optional<SavedCheckpoint> Beginning::saved_in(const base::Path& output, comm::Communicator& ranks) const {
   std::error_code ignored;
   const bool is_here = folder && std::filesystem::equivalent(*folder / "..", output, ignored);
   if (comm::numbers_of_ranks(ranks, is_here ? 1 : 0).front() == 0) return std::nullopt;
-  return progress.step;
+  return SavedCheckpoint{progress.step, *folder};
 }
 
 void log_resume(const Beginning& beginning, const Assembly& assembly) {
@@ -227,6 +260,8 @@ void log_resume(const Beginning& beginning, const Assembly& assembly) {
                  stored.folder().string(), beginning.progress.step, stored.manifest().layout,
                  base::format_bytes(restored.bytes_read), base::format_bytes(restored.bytes_needed),
                  base::format_bytes(restored.bytes_verified), base::format_bytes(stored.bytes()));
+  if (beginning.is_finished())
+    base::log_info("all {} steps had been taken before this start: nothing is left to train", beginning.progress.step);
   if (!restored.absent.empty())
     base::log_warning("the checkpoint has no {}: the optimizer starts anew", fmt::join(restored.absent, ", "));
   const auto& model_path = assembly.blueprint().settings.model.model_path;

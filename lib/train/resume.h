@@ -14,6 +14,7 @@
 #include "config/settings.h"
 #include "data/dataset.h"
 #include "train/assemble.h"
+#include "train/saves.h"
 
 namespace tessera::train {
 
@@ -39,18 +40,22 @@ struct Beginning {
   std::optional<base::Path> folder;  // of the checkpoint that it goes on from
   std::unique_ptr<checkpoint::StoredCheckpoint> stored;
   checkpoint::Progress progress;
+  SavedModel model;  // of the checkpoint or the HuggingFace folder that it goes on from, and of its own config.json
 
-  // The step of that checkpoint, if it lies in `output`: rank 0 decides for all. Collective over `ranks`.
-  [[nodiscard]] std::optional<std::int64_t> step_saved_in(const base::Path& output, comm::Communicator& ranks) const;
+  // That checkpoint, if it lies in `output`, under whatever name: rank 0 decides for all. Collective over `ranks`.
+  [[nodiscard]] std::optional<SavedCheckpoint> saved_in(const base::Path& output, comm::Communicator& ranks) const;
+  // All steps had been taken before this start.
+  [[nodiscard]] bool is_finished() const { return folder.has_value() && progress.step >= progress.total_steps; }
 };
 
 // Rank 0 chooses the checkpoint for all; every rank opens it. Harmless changes are logged, and altering ones if they
 // are allowed. Collective over `ranks`. AgreedError(bad_input) if load_path is no checkpoint (with those that are
-// there), is damaged or of another model, or if there are changes that alter the run.
+// there), is damaged or of another model, or if there are changes that alter the run. Limits on the steps that the
+// checkpoint has passed are warned of.
 [[nodiscard]] Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training,
                                        comm::Communicator& ranks);
 
-// One line: "resumed from ...".
+// One line: "resumed from ..."; another if nothing is left to train.
 void log_resume(const Beginning& beginning, const Assembly& assembly);
 
 }  // namespace tessera::train

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,20 +10,18 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
-#include "checkpoint/folder.h"
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
 #include "program/program.h"
 #include "train/assemble.h"
 #include "train/device_choice.h"
+#include "train/end_of_run.h"
 #include "train/gpu_setup.h"
 #include "train/hosts.h"
-#include "train/metrics.h"
 #include "train/output.h"
 #include "train/report.h"
 #include "train/resume.h"
@@ -137,43 +134,6 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   return page;
 }
 
-std::uint64_t peak_memory() {
-  rusage usage{};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
-}
-
-// By group of several ranks.
-std::vector<GroupTraffic> traffic_of(const mesh::Mesh& mesh) {
-  std::vector<GroupTraffic> groups;
-  for (const auto& [group, traffic] : mesh.traffic())
-    if (traffic.bytes_sent > 0)
-      groups.push_back({group, static_cast<std::uint64_t>(traffic.bytes_sent), traffic.seconds_under_way,
-                        std::min(traffic.seconds_exposed, traffic.seconds_under_way)});
-  return groups;
-}
-
-EndPage end_page(Assembly& assembly, const Ending& ending, const std::filesystem::path& output,
-                 std::optional<std::int64_t> checkpoint) {
-  EndPage page{.reason = ending.reason,
-               .steps = ending.steps,
-               .skipped_steps = ending.skipped,
-               .tokens = ending.tokens,
-               .seconds = ending.seconds,
-               .step_seconds = ending.step_seconds,
-               .peak_memory = peak_memory()};
-  for (const auto& [kind, entry] : assembly.executor().timeline().entries())
-    page.seconds_by_kind.emplace_back(kind, entry.seconds);
-  page.groups = traffic_of(assembly.mesh());
-  if (ending.evaluation)
-    page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
-                                       ending.evaluation->perplexity()));
-  if (checkpoint) page.results.push_back("checkpoint: " + checkpoint::checkpoint_folder(output, *checkpoint).string());
-  page.results.push_back("metrics: " + (output / "metrics.jsonl").string());
-  if (const auto& trace = assembly.blueprint().settings.train.log.trace; !trace.empty())
-    page.results.push_back("timeline: " + trace);
-  return page;
-}
-
 // What a run is made of, read and found to fit together before anything is written.
 struct Inputs {
   Blueprint blueprint;
@@ -192,22 +152,6 @@ Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks, 
   return {std::move(*blueprint), std::move(training), std::move(evaluation)};
 }
 
-// After the last step: the weights, if they are asked for, and the last page. AgreedError(rank_failed) if they, or the
-// last save, failed.
-base::ExitCode end_run(Assembly& assembly, const Ending& ending, const Saves& saves, const base::Path& output,
-                       const Report& report) {
-  const bool writes_weights =
-      assembly.blueprint().settings.train.checkpoint.save_hf_weights && ending.signal == 0 && !saves.failure();
-  auto failure = saves.failure() ? fmt::format("the last save failed: {}", *saves.failure()) : std::string();
-  if (writes_weights)
-    failure = write_weights(checkpoint::checkpoint_folder(output, ending.steps), output, assembly.world());
-  auto page = end_page(assembly, ending, output, saves.latest());
-  if (writes_weights && failure.empty()) page.results.push_back("weights: " + weights_folder(output).string());
-  report.end(page);
-  if (!failure.empty()) throw comm::AgreedError(base::ExitCode::rank_failed, failure);
-  return ending.signal == 0 ? base::ExitCode::done : exit_code_after(ending.signal);
-}
-
 }  // namespace
 
 base::ExitCode run(const config::Settings& given, comm::World& world, const StopSignals& signals) {
@@ -224,12 +168,16 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   auto beginning = find_beginning(inputs.blueprint, *inputs.training, ranks);
   Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get(),
                     make_gpu_world(device, settings.train, world));
-  const auto& start = beginning.progress;
   log_resume(beginning, assembly);
   beginning.stored.reset();
 
-  const base::Path output = settings.train.checkpoint.output_dir;
-  auto metrics = open_output(settings, beginning, claim, ranks, hosts);
+  const base::Path folder = settings.train.checkpoint.output_dir;
+  auto output = open_output(settings, beginning, inputs.evaluation.get(), claim, ranks, hosts);
+  auto start = beginning.progress;
+  if (output.is_evaluated)
+    start.evaluated_at = start.step;
+  else if (start.evaluated_at == start.step)
+    start.evaluated_at = -1;  // on other data, or told in another folder
   Report report(start.total_steps, settings.train.log.every, audience_of_log());
   auto page = start_page(assembly, *inputs.training, inputs.evaluation.get(), start.total_steps);
   page.device = describe_device(device, threads);
@@ -239,23 +187,18 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   }
   report.start(page);
   for (const auto& warning : warnings) base::log_warning("{}", warning);
-  Saves saves(assembly, output, beginning.step_saved_in(output, ranks));
-  Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics ? &*metrics : nullptr, report,
-                  start, &saves);
-  const auto& trace = settings.train.log.trace;
+  Saves saves(assembly, beginning.model, folder, beginning.saved_in(folder, ranks));
+  auto* metrics = output.metrics ? &*output.metrics : nullptr;
+  Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics, report, start, &saves,
+                  output.evaluation);
   double origin = 0;
-  if (!trace.empty()) {
+  if (!settings.train.log.trace.empty()) {
     ranks.barrier();
     origin = base::seconds_now();
     assembly.executor().timeline().record(trace_events(world.size()));
   }
   const auto ending = trainer.train();
-  if (!trace.empty()) write_trace(trace, assembly.executor().timeline().events(), origin, ranks);
-  if (metrics) {
-    if (const auto groups = traffic_of(assembly.mesh()); !groups.empty()) metrics->write(ending.steps, groups);
-    metrics->close();
-  }
-  return end_run(assembly, ending, saves, output, report);
+  return end_run(assembly, ending, {folder, metrics, saves, report, origin});
 }
 
 }  // namespace tessera::train

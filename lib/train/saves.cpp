@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "architecture/model_config.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "config/dump.h"
@@ -14,11 +13,12 @@
 namespace tessera::train {
 namespace {
 
-checkpoint::SavedFacts facts_of(const Blueprint& blueprint) {
+checkpoint::SavedFacts facts_of(const Blueprint& blueprint, SavedModel model) {
   return {.progress = {},
           .layout = describe(blueprint.layout.sizes()),
           .settings = config::dump_settings(blueprint.settings),
-          .model = architecture::to_config_json(blueprint.architecture.config())};
+          .model = std::move(model.config),
+          .companions = std::move(model.companions)};
 }
 
 }  // namespace
@@ -60,12 +60,13 @@ std::string describe(const config::CheckpointSettings& settings) {
   return text;
 }
 
-Saves::Saves(Assembly& assembly, const base::Path& output, std::optional<std::int64_t> latest, base::FileSystem& files)
+Saves::Saves(Assembly& assembly, SavedModel model, const base::Path& output, std::optional<SavedCheckpoint> latest,
+             base::FileSystem& files)
     : settings_(assembly.blueprint().settings.train.checkpoint),
-      facts_(facts_of(assembly.blueprint())),
+      facts_(facts_of(assembly.blueprint(), std::move(model))),
       saver_({.output = output, .keep_last = settings_.keep_last, .keep_every = settings_.keep_every}, assembly.store(),
              assembly.optimizer(), assembly.blueprint().layout, assembly.world(), files),
-      latest_(latest) {}
+      latest_(std::move(latest)) {}
 
 void Saves::poll() {
   if (const auto result = saver_.poll()) report(*result);
@@ -83,12 +84,12 @@ void Saves::after_step(const checkpoint::Progress& progress, bool epoch_has_ende
 void Saves::at_end(const checkpoint::Progress& progress) {
   finish();
   // A step whose save has failed is worth a second try: it is the last.
-  if (settings_.save_last && latest_ != progress.step && progress.step > 0) save(progress, checkpoint::SaveMode::wait);
+  if (settings_.save_last && !is_saved(progress.step) && progress.step > 0) save(progress, checkpoint::SaveMode::wait);
 }
 
 void Saves::save(const checkpoint::Progress& progress, checkpoint::SaveMode mode) {
   finish();
-  if (latest_ == progress.step) return;
+  if (is_saved(progress.step)) return;
   facts_.progress = progress;
   saver_.start(facts_, mode);
   if (mode == checkpoint::SaveMode::wait) finish();
@@ -102,13 +103,13 @@ void Saves::report(const checkpoint::SaveResult& result) {
   failure_ = result.failure;
   for (const auto& note : result.notes) base::log_warning("after the save of step {}: {}", result.step, note);
   if (!result.failure) {
-    latest_ = result.step;
+    latest_ = SavedCheckpoint{result.step, result.folder};
     base::log_info("checkpoint {}: {} in {}", result.folder.string(), base::format_bytes(result.bytes),
                    base::format_seconds(result.seconds));
     return;
   }
   base::log_warning("the save of step {} failed: {}; training goes on, {}", result.step, *result.failure,
-                    latest_ ? fmt::format("the newest checkpoint is that of step {}", *latest_)
+                    latest_ ? fmt::format("the newest checkpoint is that of step {}", latest_->step)
                             : "there is no checkpoint of this run yet");
 }
 

@@ -87,7 +87,7 @@ void write_trace(const base::Path& path, const std::vector<TimelineEvent>& event
                  comm::Communicator& world) {
   const auto texts = gather_texts(format_trace(events, world.rank(), origin), world);
   comm::agree_on(world, [&] {
-    if (world.rank() == 0) base::write_file_atomically(path, "{\"traceEvents\":[\n" + texts + "\n]}\n");
+    if (world.rank() == 0) base::write_file_atomically(path, fmt::format("{}\n{}\n]}}\n", trace_begin, texts));
   });
 }
 

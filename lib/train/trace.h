@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -14,6 +15,9 @@
 #include "executor/timeline.h"
 
 namespace tessera::train {
+
+// What such a file begins with.
+inline constexpr std::string_view trace_begin = "{\"traceEvents\":[";
 
 // Events that each of `ranks` ranks keeps: the first so many of the run.
 [[nodiscard]] std::size_t trace_events(std::int64_t ranks);

@@ -17,6 +17,7 @@
 #include "layout/share.h"
 #include "optim/schedule.h"
 #include "train/replica_check.h"
+#include "train/resume.h"
 
 namespace tessera::train {
 
@@ -75,7 +76,7 @@ std::int64_t total_steps(const data::Dataset& training, const config::TrainSetti
 
 Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
                  const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start,
-                 Saves* saves)
+                 Saves* saves, std::optional<EvaluationMetrics> evaluated)
     : assembly_(assembly),
       training_(training),
       evaluation_(evaluation),
@@ -83,7 +84,9 @@ Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::
       metrics_(metrics),
       report_(report),
       saves_(saves),
-      progress_(start) {}
+      progress_(start) {
+  ending_.evaluation = std::move(evaluated);
+}
 
 Ending Trainer::train() {
   const auto began = base::seconds_now();
@@ -182,6 +185,7 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   progress_.tokens += result.tokens;
   progress_.epoch = windows.next.epoch;
   progress_.window = windows.next.index;
+  ++ending_.steps_of_start;
   ending_.tokens += result.tokens;
   base::log_debug("step {}: {}, of whose tokens {} count", progress_.step, describe(windows), result.valid_tokens);
   const bool is_alone = settings.debug.only != config::OnlyHalf::none;
@@ -251,6 +255,7 @@ void Trainer::evaluate() {
   m.tokens = valid;
   m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
   m.seconds = base::seconds_now() - began;
+  m.data_hash = hash_of(*evaluation_);
   progress_.evaluated_at = progress_.step;
   ending_.evaluation = m;
   if (metrics_ != nullptr) metrics_->write(m);

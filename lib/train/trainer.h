@@ -19,9 +19,10 @@ namespace tessera::train {
 
 // How a run ended.
 struct Ending {
-  std::string reason;      // "all 200 steps are done", "stopped by SIGTERM after step 57"
-  int signal = 0;          // that stopped it, or 0
-  std::int64_t steps = 0;  // taken since the run's first start, skipped ones included
+  std::string reason;               // "all 200 steps are done", "stopped by SIGTERM after step 57"
+  int signal = 0;                   // that stopped it, or 0
+  std::int64_t steps = 0;           // taken since the run's first start, skipped ones included
+  std::int64_t steps_of_start = 0;  // of them, since this start
   std::int64_t skipped = 0;
   std::int64_t tokens = 0;                      // since this start, as the seconds
   double seconds = 0;                           // wall clock of the training loop, evaluations included
@@ -32,10 +33,11 @@ struct Ending {
 class Trainer {
  public:
   // `evaluation` may be null, `metrics` on the ranks that do not write them, `saves` if nothing is to be saved; the
-  // report knows the number of steps. `start`: where the run goes on. All references must outlive the trainer.
+  // report knows the number of steps. `start`: where the run goes on; if an evaluation was made there, `evaluated` is
+  // it (on the rank that writes). All references must outlive the trainer.
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
           const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start = {},
-          Saves* saves = nullptr);
+          Saves* saves = nullptr, std::optional<EvaluationMetrics> evaluated = {});
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
   // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under

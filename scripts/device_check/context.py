@@ -55,7 +55,7 @@ class Context:
         finished = self.call_ours("tessera-train", [*settings, "--train.checkpoint.save_last", "false",
                                                     "--train.checkpoint.output_dir", output])
         lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-        steps = [line for line in lines if "step_s" in line]
+        steps = [line for line in lines if line["kind"] == "step"]
         if not steps or not all(isinstance(step["ce_loss"], float) for step in steps):
             raise StepFailed("the run has steps without a finite loss, or no steps")
         return steps, lines, finished.stderr

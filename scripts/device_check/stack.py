@@ -85,7 +85,7 @@ def results_of(context, run, flops):
     tokens_per_s = steps[-1]["tokens"] / step_s
     peak = context.results.get("machine", {}).get("peak_tflops")
     square = context.results.get("grouped_torch", {}).get("square_tflops")
-    loads = [line["expert_load_max_over_mean"] for line in lines if "expert_load_max_over_mean" in line]
+    loads = [line["expert_load_max_over_mean"] for line in lines if line["kind"] == "load"]
     result = {"tokens_a_step": steps[-1]["tokens"], "steps": len(steps), "step_s": step_s,
               "step_s_least": min(step["step_s"] for step in timed), "step_s_most": max(step["step_s"] for step in timed),
               "tokens_per_s": tokens_per_s, "peak_tflops": peak, "square_tflops": square, **flops,

@@ -146,8 +146,8 @@ def run_tessera(subject, program, folder, settings):
         read_peaks = lambda: [int((folder / str(rank)).read_text()) for rank in range(subject.ranks)]  # noqa: E731
     processes = run_together([command], [environment], folder / "log")
     run = Run(processes, folder / "log", lambda: read_jsonl(folder / "metrics.jsonl"), read_peaks)
-    run.loads = [line["expert_load"] for line in run.steps if "expert_load" in line]
-    run.steps = [line for line in run.steps if "loss" in line]
+    run.loads = [line["expert_load"] for line in run.steps if line["kind"] == "load"]
+    run.steps = [line for line in run.steps if line["kind"] == "step"]
     return run
 
 

@@ -206,7 +206,7 @@ import json, sys
 
 losses = []
 for file in sys.argv[1:]:
-    lines = [line for line in map(json.loads, open(file)) if "loss" in line]
+    lines = [line for line in map(json.loads, open(file)) if line["kind"] == "step"]
     if [line["step"] for line in lines] != list(range(1, len(lines) + 1)):
         sys.exit(f"{file}: not each step once: {[line['step'] for line in lines]}")
     losses.append([line["loss"] for line in lines])

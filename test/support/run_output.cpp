@@ -2,8 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
-
 #include "checkpoint/folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/stored_checkpoint.h"
@@ -14,9 +12,7 @@ Measured measured(const std::filesystem::path& output) {
   Measured lines;
   for (auto& line : read_metrics(output / "metrics.jsonl")) {
     for (const char* time : {"step_s", "tokens_per_s", "eval/s"}) line.numbers.erase(time);
-    const bool is_traffic =
-        std::ranges::any_of(line.numbers, [](const auto& n) { return n.first.starts_with("traffic/"); });
-    if (!is_traffic) lines.emplace_back(std::move(line.numbers), std::move(line.expert_load));
+    if (line.kind != train::traffic_kind) lines.emplace_back(std::move(line.numbers), std::move(line.expert_load));
   }
   return lines;
 }

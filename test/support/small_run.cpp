@@ -60,7 +60,7 @@ double number_of(const nlohmann::json& value) {
 }
 
 MetricsLine line_of(const nlohmann::json& object) {
-  MetricsLine line;
+  MetricsLine line{.kind = object.at("kind").get<std::string>(), .numbers = {}, .expert_load = {}};
   for (const auto& [key, value] : object.items()) {
     if (key == "expert_load")
       line.expert_load = value.get<std::vector<std::vector<std::int64_t>>>();

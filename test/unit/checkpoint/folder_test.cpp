@@ -54,6 +54,7 @@ TEST_CASE("only whole checkpoints and unfinished ones are listed, by step") {
   CHECK(steps_of(listing) == Steps{0, 9, 10, 1000000});
   CHECK(listing.whole.at(9) == output / "step_000009");
   CHECK(listing.unfinished == std::vector<base::Path>{output / "step_000017.tmp", output / "step_000018.tmp"});
+  CHECK(listing.renamed.size() == 9);
   CHECK(list_checkpoints(output / "none").whole.empty());
   CHECK_THAT(test::error_of([&] { static_cast<void>(list_checkpoints(output / "step_000014")); }),
              Contains("step_000014"));
@@ -142,6 +143,13 @@ TEST_CASE("a commit gives the unfinished folder its name, in place of an earlier
   const auto listing = list_checkpoints(output.path());
   CHECK(steps_of(listing) == Steps{4, 6});
   CHECK(listing.unfinished.empty());
+  // What has the name and is none is a user's.
+  output.write("step_000007/notes.txt", "mine");
+  output.write("step_000007.1", "taken");
+  add(output, "step_000007.tmp", "third");
+  CHECK(commit(output.path(), 7, files) == output / "step_000007.2");
+  CHECK(base::read_file(output / "step_000007.2/notes.txt") == "mine");
+  CHECK(content(output, "step_000007") == "third");
 }
 
 TEST_CASE("a removed checkpoint is gone, with what an earlier removal left") {

@@ -58,7 +58,9 @@ TEST_CASE("whichever call of the disk fails, a folder that is replaced is the ol
   const auto good = read_tensors(files.out(), ElementType::F32);
   const auto calls = for_each_failing_call(
       [] {},
-      [&](base::FileSystem& disk) { files.write({.max_file_bytes = 2000, .existing = ExistingFolder::replace}, disk); },
+      [&](base::FileSystem& disk) {
+        files.write({.max_file_bytes = 2000, .existing = ExistingFolder::replace, .own = names_in(files.out())}, disk);
+      },
       [&](bool has_failed) {
         CHECK(read_tensors(files.out(), ElementType::F32) == good);
         if (!has_failed) CHECK_FALSE(fs::exists(files.folder() / "out.tmp"));

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/huggingface_config.h"
 #include "checkpoint/huggingface_import.h"
@@ -237,9 +238,57 @@ TEST_CASE("a caller that keeps others out replaces an older folder, and one that
   const ConvertedFiles files;
   files.folder().write("out/model-00001-of-00002.safetensors", "old");
   files.folder().write("out.tmp/left", "x");
-  files.write({.existing = ExistingFolder::replace});
+  files.write({.existing = ExistingFolder::replace, .own = {"model-00001-of-00002.safetensors"}});
   CHECK(names_in(files.out()) == std::set<std::string>{"config.json", "model.safetensors"});
   CHECK(names_in(files.folder().path()) == std::set<std::string>{"in", "ck", "out"});
+}
+
+TEST_CASE("of a folder that is replaced, what was not written there by the caller stays, and a model is refused") {
+  const ConvertedFiles files;
+  files.folder().write("in/tokenizer.json", "of the source");
+  files.folder().write("in/generation_config.json", "{}");
+  import_huggingface(files.in(), files.folder() / "more", {}, solo());
+  const auto write = [&](const std::set<std::string>& own) {
+    return write_huggingface(files.folder() / "more", files.out(), {.existing = ExistingFolder::replace, .own = own},
+                             solo());
+  };
+  const auto first = write({});
+  CHECK(first.names ==
+        std::vector<std::string>{"model.safetensors", "config.json", "generation_config.json", "tokenizer.json"});
+  CHECK(first.others.empty());
+  files.folder().write("out/tokenizer.json", "mine");
+  files.folder().write("out/sub/folder/notes.txt", "mine too");
+  fs::create_symlink("nowhere", files.out() / "link");
+  const auto second = write({"model.safetensors", "config.json", "generation_config.json"});
+  CHECK(second.names == std::vector<std::string>{"model.safetensors", "config.json", "generation_config.json"});
+  CHECK(second.others == std::vector<std::string>{"link", "sub", "tokenizer.json"});
+  CHECK(base::read_file(files.out() / "tokenizer.json") == "mine");
+  CHECK(base::read_file(files.out() / "sub/folder/notes.txt") == "mine too");
+  CHECK(fs::is_symlink(files.out() / "link"));
+  CHECK_FALSE(fs::exists(files.folder() / "out.tmp"));
+  for (const char* name :
+       {"model.safetensors", "config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"}) {
+    INFO(name);
+    const auto there = base::read_file(files.out() / "config.json");
+    files.folder().write("out/" + std::string(name), "mine");
+    auto own = names_in(files.out());
+    own.erase(name);
+    CHECK_THAT(test::error_of([&] { write(own); }),
+               ContainsSubstring(std::string("out/") + name + " was not written there by a run"));
+    CHECK(base::read_file(files.out() / name) == "mine");
+    fs::remove(files.out() / name);
+    files.folder().write("out/config.json", there);
+  }
+}
+
+TEST_CASE("what goes with a model is what save_pretrained writes beside it, never weights or other files") {
+  for (const char* name : {"generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+                           "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt",
+                           "chat_template.jinja", "preprocessor_config.json", "qwen.tiktoken", "LICENSE", "LICENSE.md"})
+    CHECK(is_companion(name));
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "corpus.jsonl", "manifest.json", "shard_00000.safetensors", "expected.json", "README.md"})
+    CHECK_FALSE(is_companion(name));
 }
 
 TEST_CASE("a flipped bit anywhere in the checkpoint is named, and nothing is written") {

@@ -42,6 +42,7 @@ Manifest example() {
   pieces.push_back({2, {{{3, 5}, {3, 4}}}, {7, 8}});
   m.tensors.push_back({{"norm", {3}}, ElementType::F64, {"master"}, {{1, {{{0, 3}}}, {9}}}});
   m.tensors.push_back({{"none", {0, 4}}, ElementType::F32, {"master"}, {}});
+  m.companions = {{"tokenizer.json", 0, 1}, {"merges.txt", 12, 0xfedcba9876543210ULL}};
   return m;
 }
 
@@ -69,6 +70,10 @@ TEST_CASE("a manifest gives back all that it was made of") {
     CHECK(read.files[k].bytes == m.files[k].bytes);
     CHECK(read.files[k].header_hash == m.files[k].header_hash);
   }
+  REQUIRE(read.companions.size() == 2);
+  CHECK(read.companions[0].name == "tokenizer.json");
+  CHECK(read.companions[1].bytes == 12);
+  CHECK(read.companions[1].hash == 0xfedcba9876543210ULL);
   REQUIRE(read.tensors.size() == m.tensors.size());
   for (std::size_t t = 0; t < m.tensors.size(); ++t) {
     CHECK(read.tensors[t].parameter == m.tensors[t].parameter);
@@ -132,6 +137,7 @@ TEST_CASE("a member that is missing or of another type is named") {
        {"step", "optimizer_steps", "skipped_steps", "total_steps", "tokens", "global_batch", "micro_step",
         "evaluated_at", "epoch", "window", "data_hash"}},
       {"/files/1", {"name", "bytes", "header_hash"}},
+      {"/companions/0", {"name", "bytes", "hash"}},
       {"/tensors/0", {"name", "dtype", "shape", "states", "pieces"}},
       {"/tensors/0/pieces/2", {"file", "box", "hashes"}}};
   for (const auto& [place, keys] : members)
@@ -179,6 +185,11 @@ TEST_CASE("a file name with a path in it, or of two files, is refused") {
   }
   CHECK_THAT(refusal([](Json& j) { j["files"][1]["name"] = "shard_00000.safetensors"; }),
              Contains("file \"shard_00000.safetensors\" twice"));
+  for (const char* name : {"", "../a", "a/b"})
+    CHECK_THAT(refusal([&](Json& j) { j["companions"][0]["name"] = name; }),
+               Contains("is not the name of a file beside"));
+  for (const char* name : {"merges.txt", "shard_00000.safetensors", "manifest.json"})
+    CHECK_THAT(refusal([&](Json& j) { j["companions"][0]["name"] = name; }), Contains("twice"));
 }
 
 TEST_CASE("lengths that no file, or no disk, has are refused") {

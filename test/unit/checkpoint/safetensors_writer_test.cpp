@@ -131,6 +131,16 @@ TEST_CASE("bytes that are missing or too many, and two tensors of one name, are 
   CHECK_THROWS_AS(SafetensorsWriter(folder / "m.safetensors", {twelve[0], twelve[0]}, {}), std::logic_error);
 }
 
+TEST_CASE("a header that no reader takes is refused before there is a file") {
+  const test::TempFolder folder;
+  const auto path = folder / "file.safetensors";
+  CHECK_THAT(test::error_of([&] {
+               const SafetensorsWriter writer(path, {{std::string(header_limit, 'a'), ElementType::F32, {1}}}, {});
+             }),
+             Contains("readers take no more than 100000000"));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
 TEST_CASE("a folder that is not there is an error with the file's name") {
   const test::TempFolder folder;
   CHECK_THAT(test::error_of([&] { write(folder / "absent/m.safetensors", data_bytes); }),

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -56,8 +58,8 @@ TEST_CASE("a step's object has the keys of the manual, in their order") {
   metrics.group_norms = {{"dense", 1.0}, {"ep", 2.0}};
   MetricsFile(folder / "m", ExistingMetrics::replace).write(metrics);
   CHECK(keys_of(base::read_file(folder / "m")) ==
-        std::vector<std::string>{"step", "loss", "ce_loss", "aux_loss", "z_loss", "grad_norm", "grad_norm/dense",
-                                 "grad_norm/ep", "lr", "tokens", "tokens_per_s", "step_s"});
+        std::vector<std::string>{"kind", "step", "loss", "ce_loss", "aux_loss", "z_loss", "grad_norm",
+                                 "grad_norm/dense", "grad_norm/ep", "lr", "tokens", "tokens_per_s", "step_s"});
   metrics.outcome = StepOutcome::skipped;
   CHECK(written(metrics)["skipped"] == true);
 }
@@ -100,13 +102,14 @@ TEST_CASE("numbers that are not finite are null and named beside") {
 TEST_CASE("evaluations and expert loads are objects of their own") {
   const test::TempFolder folder;
   MetricsFile file(folder / "m", ExistingMetrics::replace);
-  file.write(EvaluationMetrics{5, std::log(8.0), 77, 11, 0.25});
+  file.write(EvaluationMetrics{5, std::log(8.0), 77, 11, 0.25, 0xabc});
   file.write(ExpertLoad{5, {{1, 2, 3}, {4, 0, 2}, {0, 0, 7}, {0, 0, 0}}});
   file.write(ExpertLoad{6, {}});
   const auto lines = lines_of(folder / "m");
   CHECK(lines[0]["eval/perplexity"].get<double>() == Approx(8.0).epsilon(1e-15));
   CHECK(lines[0]["eval/tokens"] == 77);
   CHECK(lines[0]["eval/windows"] == 11);
+  CHECK(lines[0]["eval/data"] == "0000000000000abc");
   CHECK(lines[1]["expert_load"] == Json::parse("[[1,2,3],[4,0,2],[0,0,7],[0,0,0]]"));
   CHECK(lines[1]["expert_load_max_over_mean"] == Json::parse("[1.5,2.0,3.0,0.0]"));
   CHECK(lines[2]["expert_load"] == Json::array());
@@ -115,13 +118,34 @@ TEST_CASE("evaluations and expert loads are objects of their own") {
 
 TEST_CASE("what a rank sent is one object of all groups") {
   const test::TempFolder folder;
-  MetricsFile(folder / "m", ExistingMetrics::replace).write(7, {{"ep", 1024, 0.5, 0.125}, {"ep_fsdp", 8, 0.25, 0}});
+  MetricsFile(folder / "m", ExistingMetrics::replace).write(7, 4, {{"ep", 1024, 0.5, 0.125}, {"ep_fsdp", 8, 0.25, 0}});
   const auto line = lines_of(folder / "m").at(0);
   CHECK(line["step"] == 7);
+  CHECK(line["steps"] == 4);
   CHECK(line["traffic/ep/bytes"] == 1024);
   CHECK(line["traffic/ep/s"] == 0.5);
   CHECK(line["traffic/ep/exposed_s"] == 0.125);
   CHECK(line["traffic/ep_fsdp/bytes"] == 8);
+}
+
+TEST_CASE("every object says first, and once, of which kind it is") {
+  const test::TempFolder folder;
+  {
+    MetricsFile file(folder / "m", ExistingMetrics::replace);
+    file.write(StepMetrics{.step = 1});
+    file.write(EvaluationMetrics{.step = 1});
+    file.write(ExpertLoad{1, {}});
+    file.write(1, 1, {{"ep", 1, 1, 1}});
+  }
+  std::vector<std::string> kinds;
+  for (const auto& line : lines_of(folder / "m")) kinds.push_back(line.at("kind"));
+  CHECK(kinds == std::vector<std::string>{"step", "evaluation", "load", "traffic"});
+  std::istringstream lines(base::read_file(folder / "m"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto keys = keys_of(line);
+    CHECK(keys.front() == "kind");
+    CHECK(std::count(keys.begin(), keys.end(), "kind") == 1);
+  }
 }
 
 TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut short") {
@@ -129,13 +153,16 @@ TEST_CASE("a new run replaces the file, a resumed one goes on after a line cut s
   const auto path = folder.write("m", "{\"step\":1}\n{\"step\":2,\"lo");
   MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{2, {}});
   CHECK(base::read_file(path) ==
-        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
+        "{\"step\":1}\n{\"step\":2,\"lo\n{\"kind\":\"load\",\"step\":2,\"expert_load\":[],\"expert_load_max_over_"
+        "mean\":[]}\n");
   MetricsFile(path, ExistingMetrics::keep).write(ExpertLoad{3, {}});
   CHECK(base::read_file(path) ==
-        "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n{\"step\":3,"
+        "{\"step\":1}\n{\"step\":2,\"lo\n{\"kind\":\"load\",\"step\":2,\"expert_load\":[],\"expert_load_max_over_"
+        "mean\":[]}\n{\"kind\":\"load\",\"step\":3,"
         "\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(path, ExistingMetrics::replace).write(ExpertLoad{1, {}});
-  CHECK(base::read_file(path) == "{\"step\":1,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
+  CHECK(base::read_file(path) ==
+        "{\"kind\":\"load\",\"step\":1,\"expert_load\":[],\"expert_load_max_over_mean\":[]}\n");
   MetricsFile(folder / "new", ExistingMetrics::keep).write(ExpertLoad{1, {}});
   CHECK(lines_of(folder / "new").size() == 1);
 }
@@ -156,7 +183,8 @@ TEST_CASE("lines that a full disk refuses are kept, and stand whole and in order
   for (std::int64_t step = 1; step <= 9; ++step) {
     disk.is_full = step == 2 || (step >= 5 && step <= 7);
     file.write(ExpertLoad{step, {}});
-    expected += fmt::format("{{\"step\":{},\"expert_load\":[],\"expert_load_max_over_mean\":[]}}\n", step);
+    expected +=
+        fmt::format("{{\"kind\":\"load\",\"step\":{},\"expert_load\":[],\"expert_load_max_over_mean\":[]}}\n", step);
     if (!disk.is_full) CHECK(base::read_file(folder / "m") == expected);
   }
   file.close();
