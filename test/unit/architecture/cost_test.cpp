@@ -1,6 +1,7 @@
 // If this failed, FLOP rates and memory plans that people read would be wrong by factors.
 #include "architecture/architecture.h"
 
+#include "support/about.h"
 #include "support/catch.h"
 #include "support/example_config.h"
 
@@ -26,7 +27,7 @@ TEST_CASE("forward work is 2 multiply-adds per token and active weight, and atte
   const double seen = static_cast<double>(sequences * length * (length + 1)) / 2;
   const double attention = 4 * seen * static_cast<double>(config.num_attention_heads * config.head_dim);
   CHECK(forward_flops(architecture, tokens, sequences) ==
-        Approx(2.0 * tokens * static_cast<double>(weights) + 3 * attention).epsilon(1e-12));
+        test::about(2.0 * tokens * static_cast<double>(weights) + 3 * attention).epsilon(1e-12));
 }
 
 TEST_CASE("no tokens cost nothing") {

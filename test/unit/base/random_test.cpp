@@ -1,5 +1,6 @@
 // If these fail, initial weights or the order of the data change, repeat, or depend on the order of the draws.
 #include "base/random.h"
+#include "support/about.h"
 #include "support/catch.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ TEST_CASE("uniform numbers fill [0, 1) evenly") {
     squares += u * u;
   }
   // Five standard errors of the mean and of the mean square.
-  CHECK(sum / n == Approx(0.5).margin(5 * 0.2887 / std::sqrt(n)));
-  CHECK(squares / n == Approx(1.0 / 3).margin(5 * 0.2981 / std::sqrt(n)));
+  CHECK(sum / n == tessera::test::about(0.5).margin(5 * 0.2887 / std::sqrt(n)));
+  CHECK(squares / n == tessera::test::about(1.0 / 3).margin(5 * 0.2981 / std::sqrt(n)));
 }
 
 TEST_CASE("normal numbers have mean 0, variance 1 and kurtosis 3") {
@@ -50,9 +51,9 @@ TEST_CASE("normal numbers have mean 0, variance 1 and kurtosis 3") {
     squares += x * x;
     fourth += x * x * x * x;
   }
-  CHECK(sum / n == Approx(0).margin(5 / std::sqrt(n)));
-  CHECK(squares / n == Approx(1).margin(5 * std::sqrt(2.0 / n)));
-  CHECK(fourth / n == Approx(3).margin(5 * std::sqrt(96.0 / n)));
+  CHECK(sum / n == tessera::test::about(0).margin(5 / std::sqrt(n)));
+  CHECK(squares / n == tessera::test::about(1).margin(5 * std::sqrt(2.0 / n)));
+  CHECK(fourth / n == tessera::test::about(3).margin(5 * std::sqrt(96.0 / n)));
 }
 
 TEST_CASE("streams and seeds are different sequences") {

@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "model/normal_numbers.h"
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::model {
@@ -108,8 +109,8 @@ TEST_CASE("a pair of normal numbers is Box and Muller's transform of its Philox 
     const double within = std::ldexp(static_cast<double>((join(2) & 0x3FFFFFFFFFFFFFFF) >> 9), -53) - 0.5;
     const double angle = std::numbers::pi / 2 * (quarter + within);
     const NormalPair z = normal_pair(random, pair);
-    REQUIRE(z.even == Approx(radius * std::cos(angle)).epsilon(1e-12).margin(1e-14));
-    REQUIRE(z.odd == Approx(radius * std::sin(angle)).epsilon(1e-12).margin(1e-14));
+    REQUIRE(z.even == test::about(radius * std::cos(angle)).epsilon(1e-12).margin(1e-14));
+    REQUIRE(z.odd == test::about(radius * std::sin(angle)).epsilon(1e-12).margin(1e-14));
   }
 }
 

@@ -7,9 +7,14 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "random_model.h"
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::model {
@@ -55,6 +60,44 @@ Sums known(const HeadSums& sums) {
 
 }  // namespace
 
+// At position 0 a head is not turned: what a layer makes of it there, turned by the formula, is what it makes of it
+// anywhere.
+TEST_CASE("a layer turns queries and keys by the exact angle at far positions, whatever type it computes in") {
+  const Architecture architecture(test::small_config(), BalanceLoss::sequence);
+  const auto& config = architecture.config();
+  const std::vector<std::int64_t> far{257, 511, 4095, 32767, 262143};
+  for (const auto& [numbers, unit, unit_of_tables] :
+       {std::tuple{all_float64, 0x1p-53, 0x1p-53},
+        {device::Numbers{at::kFloat, at::kFloat, at::kFloat}, 0x1p-24, 0x1p-24},
+        {device::Numbers{at::kBFloat16, at::kFloat, at::kFloat}, 0x1p-9, 0x1p-24}}) {
+    ComposedModel model(architecture, numbers);
+    test::fill_weights(architecture, model);
+    auto batch = batch_of(0, 1);
+    const auto heads_at = [&](const std::vector<std::int64_t>& positions, K kind) {
+      batch.positions = at::tensor(positions, at::kLong);
+      model.evaluate(batch, facts_of(1, 1));
+      return model.value(kind, 0).to(at::kDouble);  // [5, heads, head_dim]
+    };
+    for (const auto kind : {K::query, K::key}) {
+      const auto still = heads_at({0, 0, 0, 0, 0}, kind), turned = heads_at(far, kind);
+      const auto half = config.head_dim / 2;
+      for (std::int64_t t = 0; t < 5; ++t)
+        for (std::int64_t i = 0; i < half; ++i) {
+          const auto angle = static_cast<long double>(far[static_cast<std::size_t>(t)]) *
+                             std::pow(static_cast<long double>(config.rope_theta),
+                                      -2.0L * static_cast<long double>(i) / static_cast<long double>(config.head_dim));
+          const double a = still[t][1][i].item<double>(), b = still[t][1][i + half].item<double>();
+          const auto expected = static_cast<double>(a * std::cos(angle) - b * std::sin(angle));
+          CAPTURE(at::toString(numbers.compute), static_cast<int>(kind), far[static_cast<std::size_t>(t)], i);
+          REQUIRE(turned[t][1][i].item<double>() ==
+                  test::about(expected).margin(4 * unit * std::abs(expected) + 4 * unit_of_tables *
+                                                                                   (static_cast<double>(angle) + 1) *
+                                                                                   (std::abs(a) + std::abs(b))));
+        }
+    }
+  }
+}
+
 TEST_CASE("three micro-batches of one sequence add up to one of three") {
   const Architecture architecture(test::small_config(), BalanceLoss::sequence);
   ComposedModel model(architecture, all_float64);
@@ -68,8 +111,8 @@ TEST_CASE("three micro-batches of one sequence add up to one of three") {
     parts.cross_entropy += part.cross_entropy;
     parts.balance += part.balance;
   }
-  CHECK(parts.cross_entropy == Approx(whole.cross_entropy).epsilon(1e-12));
-  CHECK(parts.balance == Approx(whole.balance).epsilon(1e-12));
+  CHECK(parts.cross_entropy == test::about(whole.cross_entropy).epsilon(1e-12));
+  CHECK(parts.balance == test::about(whole.balance).epsilon(1e-12));
   for (const auto& [fqn, gradient] : expected) {
     INFO(fqn);
     CHECK(difference(model.gradient(fqn), gradient) < 1e-12);
@@ -96,9 +139,9 @@ TEST_CASE("evaluation gives the sums of training and touches no gradient") {
   const Sums evaluated = known(model.evaluate(batch_of(0, 3), facts_of(3, 1, 1)));
   for (const auto& [fqn, gradient] : gradients_of(architecture, model)) CHECK(gradient.eq(0).all().item<bool>());
   const Sums trained = known(model.train(batch_of(0, 3), facts_of(3, 1, 1)));
-  CHECK(evaluated.cross_entropy == Approx(trained.cross_entropy).epsilon(1e-13));
-  CHECK(evaluated.balance == Approx(trained.balance).epsilon(1e-13));
-  CHECK(evaluated.z == Approx(trained.z).epsilon(1e-13));
+  CHECK(evaluated.cross_entropy == test::about(trained.cross_entropy).epsilon(1e-13));
+  CHECK(evaluated.balance == test::about(trained.balance).epsilon(1e-13));
+  CHECK(evaluated.z == test::about(trained.z).epsilon(1e-13));
 }
 
 TEST_CASE("the balance loss of a balanced router is k, in each of its forms") {
@@ -109,7 +152,7 @@ TEST_CASE("the balance loss of a balanced router is k, in each of its forms") {
     ComposedModel model(architecture, all_float64);
     test::fill_weights(architecture, model);
     const double scale = balance == BalanceLoss::sequence ? 1.0 / 3 : 1.0;
-    CHECK(known(model.evaluate(batch_of(0, 3), facts_of(3, scale))).balance == Approx(3).epsilon(1e-12));
+    CHECK(known(model.evaluate(batch_of(0, 3), facts_of(3, scale))).balance == test::about(3).epsilon(1e-12));
   }
 }
 
@@ -124,9 +167,9 @@ TEST_CASE("the router z-loss is the mean square of logsumexp over tokens and lay
     const at::Tensor logits = at::matmul(model.value(K::normed, layer), router.t());
     expected += at::logsumexp(logits, {1}).pow(2).sum().item<double>() / (15 * 2);
   }
-  CHECK(sums.z == Approx(expected).epsilon(1e-12));
+  CHECK(sums.z == test::about(expected).epsilon(1e-12));
   const double loss = model.value(K::loss).item<double>();
-  CHECK(loss == Approx(sums.cross_entropy / 15 + 0.1 * sums.balance + 0.5 * sums.z).epsilon(1e-12));
+  CHECK(loss == test::about(sums.cross_entropy / 15 + 0.1 * sums.balance + 0.5 * sums.z).epsilon(1e-12));
 }
 
 TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") {
@@ -150,7 +193,7 @@ TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") 
       constexpr double step = 1e-5;
       const double slope = (loss_at(element, at_rest + step) - loss_at(element, at_rest - step)) / (2 * step);
       element.fill_(at_rest);
-      CHECK(gradient == Approx(slope).epsilon(1e-6).margin(1e-9));
+      CHECK(gradient == test::about(slope).epsilon(1e-6).margin(1e-9));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 
 #include "moe/router.h"
+#include "support/about.h"
 #include "support/gradient_check.h"
 
 using namespace tessera;
@@ -44,16 +45,16 @@ Statistics statistics(std::int64_t layers, const std::vector<std::int64_t>& star
 TEST_CASE("two certain layers that favour different experts: pooled 1, per layer 2 (MOE-3 a)") {
   const std::vector<at::Tensor> probability{doubles({10, 0}, {1, 2}), doubles({0, 10}, {1, 2})};
   const auto count = integers({10, 0, 0, 10}).view({2, 1, 2});
-  CHECK(moe::pooled_balance(probability, count, 10).item<double>() == Approx(1.0));
-  CHECK(moe::per_layer_balance(probability, count, 10).item<double>() == Approx(2.0));
+  CHECK(moe::pooled_balance(probability, count, 10).item<double>() == test::about(1.0).epsilon(1e-14));
+  CHECK(moe::per_layer_balance(probability, count, 10).item<double>() == test::about(2.0).epsilon(1e-14));
 }
 
 TEST_CASE("a uniform router with 4 experts and top-2 gives 2 (MOE-3 b)") {
   const std::vector<at::Tensor> probability{doubles({2.5, 2.5, 2.5, 2.5}, {1, 4})};
   const auto count = integers({5, 5, 5, 5}).view({1, 1, 4});
-  CHECK(moe::pooled_balance(probability, count, 10).item<double>() == Approx(2.0));
-  CHECK(moe::per_layer_balance(probability, count, 10).item<double>() == Approx(2.0));
-  CHECK(moe::sequence_balance(probability, count, integers({0, 10})).item<double>() == Approx(2.0));
+  CHECK(moe::pooled_balance(probability, count, 10).item<double>() == test::about(2.0).epsilon(1e-14));
+  CHECK(moe::per_layer_balance(probability, count, 10).item<double>() == test::about(2.0).epsilon(1e-14));
+  CHECK(moe::sequence_balance(probability, count, integers({0, 10})).item<double>() == test::about(2.0).epsilon(1e-14));
 }
 
 TEST_CASE("shares of ranks add up to the loss of all tokens") {
@@ -66,7 +67,7 @@ TEST_CASE("shares of ranks add up to the loss of all tokens") {
       local.push_back(at::softmax(varied({13, 5}, layer + 1).mul(3), 1).narrow(0, first, end - first).sum(0, true));
     sum += moe::pooled_balance(local, all.count, 13).item<double>();
   }
-  CHECK(sum == Approx(moe::pooled_balance(all.probability, all.count, 13).item<double>()).epsilon(1e-13));
+  CHECK(sum == test::about(moe::pooled_balance(all.probability, all.count, 13).item<double>()).epsilon(1e-13));
 }
 
 TEST_CASE("the sequence form is the pooled form of each sequence alone, summed; one without tokens gives nothing") {
@@ -77,7 +78,7 @@ TEST_CASE("the sequence form is the pooled form of each sequence alone, summed; 
     return moe::pooled_balance(probability, s.count.narrow(1, set, 1), tokens).item<double>();
   };
   CHECK(moe::sequence_balance(s.probability, s.count, integers({0, 6, 6, 13})).item<double>() ==
-        Approx(one(0, 6) + one(2, 7)).epsilon(1e-13));
+        test::about(one(0, 6) + one(2, 7)).epsilon(1e-13));
 }
 
 TEST_CASE("per layer is the mean of the pooled form of each layer") {
@@ -86,7 +87,7 @@ TEST_CASE("per layer is the mean of the pooled form of each layer") {
   for (std::int64_t layer = 0; layer < 3; ++layer)
     sum += moe::pooled_balance({s.probability[static_cast<std::size_t>(layer)]}, s.count.narrow(0, layer, 1), 13)
                .item<double>();
-  CHECK(moe::per_layer_balance(s.probability, s.count, 13).item<double>() == Approx(sum / 3).epsilon(1e-13));
+  CHECK(moe::per_layer_balance(s.probability, s.count, 13).item<double>() == test::about(sum / 3).epsilon(1e-13));
 }
 
 TEST_CASE("balance losses have gradients by central differences, and no tokens give zero") {

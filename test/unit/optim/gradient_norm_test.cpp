@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::optim {
@@ -37,9 +38,9 @@ TEST_CASE("ranks that own different experts share one norm") {
   const std::vector<GroupedGradient> rank0{{&zero, 0}, {&first, 1}}, rank1{{&second, 1}, {&embedding, 2}};
   const auto parts = sum(norm_parts(rank0, 3, norm_type), norm_parts(rank1, 3, norm_type), combination_of(norm_type));
   const GradientNorms norms = finish_norms(parts, norm_type);
-  CHECK(norms.total == Approx(expected).epsilon(1e-15));
+  CHECK(norms.total == test::about(expected).epsilon(1e-15));
   CHECK(norms.groups == std::vector<double>{0, norms.total, 0});
-  if (norm_type == 2.0) CHECK(clip_factor(norms.total, 1.0) == Approx(0.0912871).margin(5e-8));
+  if (norm_type == 2.0) CHECK(clip_factor(norms.total, 1.0) == test::about(0.0912871).margin(5e-8));
 }
 
 TEST_CASE("an owner without gradient contributes nothing and still has a part for each group") {
@@ -98,7 +99,7 @@ TEST_CASE("the clip limit: 0 and infinity do not clip, and small gradients are l
   CHECK(clip_factor(10, infinity) == 1);
   CHECK(clip_factor(0, 1) == 1);
   CHECK(clip_factor(0.5, 1) == 1);
-  CHECK(clip_factor(4, 1) == Approx(0.25).epsilon(1e-6));
+  CHECK(clip_factor(4, 1) == test::about(0.25).epsilon(1e-6));
   CHECK_THROWS_AS(clip_factor(1, -1), std::logic_error);
   CHECK_THROWS_AS(clip_factor(1, nan), std::logic_error);
   CHECK_THROWS_AS(combination_of(0), std::logic_error);

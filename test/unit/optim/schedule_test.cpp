@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::optim {
@@ -24,10 +25,10 @@ TEST_CASE("warm-up rises from lr_start in equal steps and ends at lr") {
   for (const auto style : {config::DecayStyle::constant, config::DecayStyle::linear, config::DecayStyle::cosine,
                            config::DecayStyle::wsd}) {
     const auto s = settings(style);
-    CHECK(learning_rate(s, 0, 20) == Approx(2e-3).margin(tight));
-    CHECK(learning_rate(s, 1, 20) == Approx(4e-3).margin(tight));
-    CHECK(learning_rate(s, 3, 20) == Approx(8e-3).margin(tight));
-    CHECK(learning_rate(s, 4, 20) == Approx(1e-2).margin(tight));
+    CHECK(learning_rate(s, 0, 20) == test::about(2e-3).margin(tight));
+    CHECK(learning_rate(s, 1, 20) == test::about(4e-3).margin(tight));
+    CHECK(learning_rate(s, 3, 20) == test::about(8e-3).margin(tight));
+    CHECK(learning_rate(s, 4, 20) == test::about(1e-2).margin(tight));
   }
 }
 
@@ -47,27 +48,27 @@ TEST_CASE("the number of warm-up steps is rounded down") {
 
 TEST_CASE("linear goes to zero at the end but not below the floor") {
   const auto s = settings(config::DecayStyle::linear);
-  CHECK(learning_rate(s, 12, 20) == Approx(1e-2 * 8 / 16).margin(tight));
-  CHECK(learning_rate(s, 18, 20) == Approx(1e-2 * 2 / 16).margin(tight));
-  CHECK(learning_rate(s, 19, 20) == Approx(1e-3).margin(tight));
-  CHECK(learning_rate(s, 25, 20) == Approx(1e-3).margin(tight));
+  CHECK(learning_rate(s, 12, 20) == test::about(1e-2 * 8 / 16).margin(tight));
+  CHECK(learning_rate(s, 18, 20) == test::about(1e-2 * 2 / 16).margin(tight));
+  CHECK(learning_rate(s, 19, 20) == test::about(1e-3).margin(tight));
+  CHECK(learning_rate(s, 25, 20) == test::about(1e-3).margin(tight));
 }
 
 TEST_CASE("linear and cosine end where lr_decay_ratio says") {
   auto linear = settings(config::DecayStyle::linear), cosine = settings(config::DecayStyle::cosine);
   linear.lr_decay_ratio = cosine.lr_decay_ratio = 0.6;
-  CHECK(learning_rate(linear, 8, 20) == Approx(1e-2 * 4 / 8).margin(tight));
-  CHECK(learning_rate(linear, 12, 20) == Approx(1e-3).margin(tight));
-  CHECK(learning_rate(cosine, 8, 20) == Approx(1e-3 + 9e-3 / 2).margin(tight));
-  CHECK(learning_rate(cosine, 12, 20) == Approx(1e-3).margin(tight));
-  CHECK(learning_rate(cosine, 19, 20) == Approx(1e-3).margin(tight));
+  CHECK(learning_rate(linear, 8, 20) == test::about(1e-2 * 4 / 8).margin(tight));
+  CHECK(learning_rate(linear, 12, 20) == test::about(1e-3).margin(tight));
+  CHECK(learning_rate(cosine, 8, 20) == test::about(1e-3 + 9e-3 / 2).margin(tight));
+  CHECK(learning_rate(cosine, 12, 20) == test::about(1e-3).margin(tight));
+  CHECK(learning_rate(cosine, 19, 20) == test::about(1e-3).margin(tight));
 }
 
 TEST_CASE("cosine is half a cosine between lr and lr_min") {
   const auto s = settings(config::DecayStyle::cosine);
   for (int step = 4; step < 20; ++step) {
     const double expected = 1e-3 + 9e-3 * (1 + std::cos(std::acos(-1.0) * (step - 4) / 16)) / 2;
-    CHECK(learning_rate(s, step, 20) == Approx(expected).margin(tight));
+    CHECK(learning_rate(s, step, 20) == test::about(expected).margin(tight));
   }
 }
 
@@ -76,16 +77,16 @@ TEST_CASE("wsd is stable and decays linearly over the last part") {
   s.lr_decay_ratio = 0.25;
   CHECK(learning_rate(s, 4, 20) == 1e-2);
   CHECK(learning_rate(s, 15, 20) == 1e-2);
-  CHECK(learning_rate(s, 16, 20) == Approx(1e-3 + 9e-3 * 4 / 5).margin(tight));
-  CHECK(learning_rate(s, 19, 20) == Approx(1e-3 + 9e-3 * 1 / 5).margin(tight));
-  CHECK(learning_rate(s, 20, 20) == Approx(1e-3).margin(tight));
-  CHECK(learning_rate(s, 30, 20) == Approx(1e-3).margin(tight));
+  CHECK(learning_rate(s, 16, 20) == test::about(1e-3 + 9e-3 * 4 / 5).margin(tight));
+  CHECK(learning_rate(s, 19, 20) == test::about(1e-3 + 9e-3 * 1 / 5).margin(tight));
+  CHECK(learning_rate(s, 20, 20) == test::about(1e-3).margin(tight));
+  CHECK(learning_rate(s, 30, 20) == test::about(1e-3).margin(tight));
 }
 
 TEST_CASE("a wsd decay that would begin within the warm-up begins after it") {
   const auto s = settings(config::DecayStyle::wsd);  // lr_decay_ratio 1
   CHECK(learning_rate(s, 4, 20) == 1e-2);
-  CHECK(learning_rate(s, 12, 20) == Approx(1e-3 + 9e-3 * 8 / 16).margin(tight));
+  CHECK(learning_rate(s, 12, 20) == test::about(1e-3 + 9e-3 * 8 / 16).margin(tight));
 }
 
 TEST_CASE("a floor above the rate does not raise it") {

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/about.h"
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/faulty_files.h"
@@ -106,7 +107,7 @@ TEST_CASE("evaluations and expert loads are objects of their own") {
   file.write(ExpertLoad{5, {{1, 2, 3}, {4, 0, 2}, {0, 0, 7}, {0, 0, 0}}});
   file.write(ExpertLoad{6, {}});
   const auto lines = lines_of(folder / "m");
-  CHECK(lines[0]["eval/perplexity"].get<double>() == Approx(8.0).epsilon(1e-15));
+  CHECK(lines[0]["eval/perplexity"].get<double>() == test::about(8.0).epsilon(1e-15));
   CHECK(lines[0]["eval/tokens"] == 77);
   CHECK(lines[0]["eval/windows"] == 11);
   CHECK(lines[0]["eval/data"] == "0000000000000abc");

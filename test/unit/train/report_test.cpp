@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::train {
@@ -74,11 +75,11 @@ TEST_CASE("the time left follows the last steps and forgets the slow first one")
   Report report(100, 1, Audience::terminal);
   CHECK(report.seconds_left() < 0);
   report.step(step_of(1, 9));
-  CHECK(report.seconds_left() == Approx(9 * 99));
+  CHECK(report.seconds_left() == test::about(9 * 99));
   report.step(step_of(2, 1));
-  CHECK(report.seconds_left() == Approx(98));
+  CHECK(report.seconds_left() == test::about(98));
   for (std::int64_t step = 3; step <= 40; ++step) report.step(step_of(step, 2));
-  CHECK(report.seconds_left() == Approx(2 * 60));
+  CHECK(report.seconds_left() == test::about(2 * 60));
   for (std::int64_t step = 41; step <= 100; ++step) report.step(step_of(step, 2));
   CHECK(report.seconds_left() == 0);
 }
