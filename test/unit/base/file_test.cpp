@@ -3,6 +3,7 @@
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/faulty_files.h"
+#include "support/heard_syncs.h"
 #include "support/temp_folder.h"
 
 #include <cerrno>
@@ -38,6 +39,24 @@ TEST_CASE("an atomic write leaves the old or the new content, whichever call fai
   }
   using enum test::FileCall;
   CHECK(failed == std::vector{create, write, sync, close, rename, sync_folder});
+}
+
+TEST_CASE("what has to be on the disk is asked of the kernel: a file before it gets its name, then the folder") {
+  const test::TempFolder temporary;
+  const Path folder = std::filesystem::canonical(temporary.path());
+  const test::HeardSyncs heard;
+  base::write_file_atomically(folder / "latest", "new");
+  REQUIRE(heard.so_far() == std::vector<Path>{folder / "latest.tmp", folder});
+  base::write_synced(folder / "shard", "numbers");
+  CHECK(heard.so_far().back() == folder / "shard");
+  const auto appended = base::posix_file_system().open_for_append(folder / "lines");
+  appended->write({});
+  CHECK(heard.so_far().size() == 3);
+  appended->sync();
+  CHECK(heard.so_far().back() == folder / "lines");
+  base::make_folder(folder / "runs" / "first");
+  CHECK(heard.so_far() ==
+        std::vector<Path>{folder / "latest.tmp", folder, folder / "shard", folder / "lines", folder / "runs", folder});
 }
 
 // The contents that `path` may have after a power cut at any point of what `act` does.

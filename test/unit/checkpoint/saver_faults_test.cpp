@@ -2,6 +2,7 @@
 // checkpoint, or what is half of one would be loaded.
 #include "checkpoint/saver.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/faulty_files.h"
+#include "support/heard_syncs.h"
 #include "support/saved_numbers.h"
 #include "support/small_run.h"
 
@@ -271,6 +273,32 @@ TEST_CASE("the power cuts would find a save that does not sync its files, or its
   Tiny tiny;
   for (const auto unheard : {FileCall::sync, FileCall::sync_folder})
     CHECK_FALSE(cut_power(tiny, SaveMode::wait, unheard).faults.empty());
+}
+
+TEST_CASE("the kernel is asked for every file of a checkpoint, its folder, and the file that names the latest") {
+  Tiny tiny;
+  for (const auto mode : {SaveMode::wait, SaveMode::background}) {
+    const test::TempFolder temporary(test::TempFolder::in_memory());
+    const auto output = std::filesystem::canonical(temporary.path());
+    const auto saver = tiny.saver(output, base::posix_file_system());
+    const test::HeardSyncs heard;
+    REQUIRE_FALSE(tiny.save(*saver, {1, 1}, mode).failure.has_value());
+    const auto synced = heard.so_far();
+    const auto is_synced = [&](const base::Path& path) {
+      return std::find(synced.begin(), synced.end(), path) != synced.end();
+    };
+    CAPTURE(synced);
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(output / "step_000001")) {
+      INFO(entry.path());
+      CHECK(is_synced(output / "step_000001.tmp" / entry.path().filename()));
+      ++files;
+    }
+    CHECK(files >= 2);
+    CHECK(is_synced(output / "step_000001.tmp"));
+    CHECK(is_synced(output / "latest.tmp"));
+    CHECK(synced.back() == output);
+  }
 }
 
 TEST_CASE("folders that are unfinished, or have no manifest, count neither as latest nor for what is kept") {
