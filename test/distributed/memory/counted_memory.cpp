@@ -63,8 +63,10 @@ class CountingAllocator final : public c10::Allocator {
       const std::lock_guard lock(count().mutex);
       if (count().is_on) {
         allocation->round = count().round;
-        count().memory.live_tensor_bytes += allocation->bytes;
-        count().memory.tensors.push_back(allocation->bytes);
+        auto& memory = count().memory;
+        memory.live_tensor_bytes += allocation->bytes;
+        memory.peak_tensor_bytes = std::max(memory.peak_tensor_bytes, memory.live_tensor_bytes);
+        memory.tensors.push_back(allocation->bytes);
       }
     }
     auto* data = allocation->memory.get();

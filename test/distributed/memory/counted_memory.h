@@ -9,6 +9,7 @@ namespace tessera::test {
 
 struct CountedMemory {
   std::int64_t live_tensor_bytes = 0;        // allocated since the start and not yet freed
+  std::int64_t peak_tensor_bytes = 0;        // the most that was live at once
   std::vector<std::int64_t> tensors, slots;  // bytes of each allocation since the start, in order
 
   [[nodiscard]] std::int64_t largest_tensor() const;
