@@ -74,20 +74,21 @@ TEST_CASE("a clip limit of 0 logs the norm and equals inf; a negative one and Na
 
 TEST_CASE("the norm's type changes the number: the largest element, the sum, the square root") {
   const SmallRun files;
-  const Words words{"--train.precision", "float64"};
-  const auto gradient = first_gradients(files.settings(words));
-  double largest = 0, sum = 0, squares = 0;
-  for (const auto& [name, tensor] : gradient.of) {
-    largest = std::max(largest, tensor.abs().max().item<double>());
-    sum += tensor.abs().sum().item<double>();
-    squares += tensor.square().sum().item<double>();
-  }
-  for (const auto& [type, expected] : {std::pair{"inf", largest}, {"1", sum}, {"2", std::sqrt(squares)}}) {
-    INFO(type);
-    auto more = words;
-    more.insert(more.end(), {"--train.optimizer.norm_type", type});
-    const auto norm = first_gradients(files.settings(more)).result.grad_norm;
-    CHECK(std::abs(norm - expected) <= 1e-12 * expected);
+  for (const char* tied : {"false", "true"}) {
+    const Words words{"--train.precision", "float64", "--model.tie_word_embeddings", tied};
+    const auto gradient = first_gradients(files.settings(words));
+    double largest = 0, sum = 0, squares = 0;
+    for (const auto& [name, tensor] : gradient.of) {
+      largest = std::max(largest, tensor.abs().max().item<double>());
+      sum += tensor.abs().sum().item<double>();
+      squares += tensor.square().sum().item<double>();
+    }
+    for (const auto& [type, expected] : {std::pair{"inf", largest}, {"1", sum}, {"2", std::sqrt(squares)}}) {
+      CAPTURE(tied, type);
+      const auto norm =
+          first_gradients(files.settings(joined(words, {"--train.optimizer.norm_type", type}))).result.grad_norm;
+      CHECK(std::abs(norm - expected) <= 1e-12 * expected);
+    }
   }
 }
 

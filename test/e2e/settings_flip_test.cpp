@@ -1,5 +1,6 @@
 // Were this broken, a setting would be read, printed and then ignored: each row of the field table, moved off its
 // default, changes what a run does or is refused.
+#include <ATen/Parallel.h>
 #include <signal.h>
 
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "config/fields.h"
 #include "support/catch.h"
 #include "support/finished_command.h"
+#include "support/heard_syncs.h"
 #include "support/ranked_command.h"
 #include "support/temp_folder.h"
 #include "support/words.h"
@@ -23,6 +25,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using config::Field;
+using test::count_of;
 using test::joined;
 using test::Words;
 using Options = std::map<std::string, Words>;  // "--x" -> its words
@@ -33,6 +36,9 @@ struct Run {
   std::string metrics;           // content of metrics.jsonl, where the base line has it
   std::string folders;           // names in the output folder
   bool wrote_elsewhere = false;  // into the folder that the example of output_dir names
+  std::string trace;             // content of the file that the example of log.trace names
+  int threads = 0;               // of LibTorch
+  bool saved_aside = false;      // a thread of its own put files on the disk
 };
 
 // stopped_rank: two ranks, of which one is stopped after its first step.
@@ -108,6 +114,11 @@ View folders() {
   return {Start::run, [](const Run& run) { return run.folders; }};
 }
 
+// What is there after a run within this process.
+View left_behind(const std::function<std::int64_t(const Run&)>& number) {
+  return {Start::run, [number](const Run& run) { return std::to_string(number(run)); }};
+}
+
 View exit_code() {
   return {Start::run, [](const Run& run) { return std::to_string(run.exit_code); }};
 }
@@ -181,12 +192,14 @@ class Bench {
     if (found != runs_.end()) return found->second;
     std::filesystem::remove_all(folder_ / "output");
     std::filesystem::remove_all(folder_ / "elsewhere");
+    std::filesystem::remove(folder_ / "trace.json");
     if (!earlier.empty()) REQUIRE(to_its_end(words_of(this->options(earlier))).exit_code == 0);
     auto run = start == Start::stopped_rank ? with_a_stopped_rank(words) : to_its_end(words);
     if (std::filesystem::exists(folder_ / "output/metrics.jsonl"))
       run.metrics = base::read_file(folder_ / "output/metrics.jsonl");
     if (std::filesystem::exists(folder_ / "output")) run.folders = names_in(folder_ / "output");
     run.wrote_elsewhere = std::filesystem::exists(folder_ / "elsewhere/metrics.jsonl");
+    if (std::filesystem::exists(folder_ / "trace.json")) run.trace = base::read_file(folder_ / "trace.json");
     return runs_.emplace(key, std::move(run)).first->second;
   }
   [[nodiscard]] bool wrote() const { return std::filesystem::exists(folder_ / "output"); }
@@ -205,8 +218,12 @@ class Bench {
     return text;
   }
   static Run to_its_end(const Words& words) {
+    const test::HeardSyncs heard;
     const auto finished = test::run_tessera_train(words);
-    return {.exit_code = finished.exit_code, .out = finished.out, .err = finished.err};
+    Run run{.exit_code = finished.exit_code, .out = finished.out, .err = finished.err};
+    run.threads = at::get_num_threads();
+    run.saved_aside = heard.has_heard_another_thread();
+    return run;
   }
 
   // What the rest of the job has done ten seconds after one of its two ranks stopped.
@@ -259,9 +276,9 @@ void add_model_cases(Cases& cases, const Bench& bench) {
 }
 
 void add_data_cases(Cases& cases, const Bench& bench) {
-  cases["data.train_path"] = {start_line("data"), {}, {}, {bench / "other.txt"}};
+  cases["data.train_path"] = {loss_at_once(), {}, {}, {bench / "other.txt"}};
   cases["data.eval_path"] = {metric("eval/perplexity"), {}, {}, {bench / "other.txt"}};
-  cases["data.format"] = {start_line("data")};
+  cases["data.format"] = {loss_at_once()};
   cases["data.text_keys"] = {loss_at_once()};
   cases["data.on_bad_line"] = {exit_code(), {}, {"--data.train_path", bench / "faulty.jsonl"}};
   cases["data.max_seq_len"] = {metric("tokens"), {}, {}, {"13"}};
@@ -269,15 +286,15 @@ void add_data_cases(Cases& cases, const Bench& bench) {
 }
 
 void add_train_cases(Cases& cases, const Bench& bench) {
-  cases["train.micro_batch_size"] = {section("memory")};
+  cases["train.micro_batch_size"] = {metric("aux_loss")};
   cases["train.global_batch_size"] = {metric("tokens")};
   cases["train.max_steps"] = {metric("step")};
   cases["train.num_train_epochs"] = {metric("step"), {}, {"--train.max_steps", "null"}};
   cases["train.eval_steps"] = {metric("eval/ce_loss"), {}, {"--data.eval_path", bench / "other.txt"}};
   cases["train.seed"] = {loss_at_once()};
-  cases["train.threads"] = {start_line("device"), {}, {}, {"2"}};
-  cases["train.precision"] = {start_line("precision")};
-  cases["train.enable_full_determinism"] = {start_line("precision")};  // what it alters beside that, only a GPU shows
+  cases["train.threads"] = {left_behind([](const Run& run) { return run.threads; }), {}, {}, {"2"}};
+  cases["train.precision"] = {loss_at_once()};
+  cases["train.enable_full_determinism"] = {start_line("precision")};  // the rest: test/gpu/training_test.cpp
   const Words diverging{optimizer + "type", "sgd", optimizer + "lr", "1e30", optimizer + "max_grad_norm", "0"};
   cases["train.on_nonfinite"] = {exit_code(), {}, diverging};
   cases["train.gradient_checkpointing.enable"] = {section("program")};
@@ -289,13 +306,13 @@ void add_train_cases(Cases& cases, const Bench& bench) {
 void add_optimizer_cases(Cases& cases) {
   const Words cosine{optimizer + "lr_decay_style", "cosine"};
   const Words sgd{optimizer + "type", "sgd"};
-  cases["train.optimizer.type"] = {section("memory")};
-  cases["train.optimizer.lr"] = {metric("lr")};
-  cases["train.optimizer.lr_min"] = {metric("lr"), {}, cosine};
-  cases["train.optimizer.lr_start"] = {metric("lr"), {}, {optimizer + "lr_warmup_ratio", "0.5"}};
-  cases["train.optimizer.lr_warmup_ratio"] = {metric("lr")};
-  cases["train.optimizer.lr_decay_style"] = {metric("lr")};
-  cases["train.optimizer.lr_decay_ratio"] = {metric("lr"), {}, cosine};
+  cases["train.optimizer.type"] = {metric("loss", 2)};
+  cases["train.optimizer.lr"] = {metric("loss", 2)};
+  cases["train.optimizer.lr_min"] = {metric("loss", 2), {}, cosine};
+  cases["train.optimizer.lr_start"] = {metric("loss", 2), {}, {optimizer + "lr_warmup_ratio", "0.5"}};
+  cases["train.optimizer.lr_warmup_ratio"] = {metric("loss", 2)};
+  cases["train.optimizer.lr_decay_style"] = {metric("loss", 2)};
+  cases["train.optimizer.lr_decay_ratio"] = {metric("loss", 2), {}, cosine};
   cases["train.optimizer.betas"] = {metric("loss", 3)};  // Adam's first update does not depend on them
   cases["train.optimizer.eps"] = {metric("loss", 2)};
   cases["train.optimizer.momentum"] = {metric("loss", 3), {}, sgd};
@@ -318,8 +335,8 @@ void add_accelerator_cases(Cases& cases, const Bench& bench) {
   const std::string fsdp = "train.accelerator.fsdp_config.";
   for (const char* name : {"fsdp_mode", "reshard_after_forward", "forward_prefetch", "prefetch_depth"})
     cases[fsdp + name] = {section("program")};
-  cases[fsdp + "mixed_precision.enable"] = {start_line("precision")};
-  cases[fsdp + "mixed_precision.param_dtype"] = {start_line("precision")};
+  cases[fsdp + "mixed_precision.enable"] = {loss_at_once()};
+  cases[fsdp + "mixed_precision.param_dtype"] = {loss_at_once()};
   cases[fsdp + "mixed_precision.reduce_dtype"] = refused("is none of: float32");
   // Tests see no GPU.
   cases["train.accelerator.device"] = refused("train.accelerator.device = cuda, but ");
@@ -345,7 +362,7 @@ void add_output_cases(Cases& cases, const Bench& bench) {
   cases[checkpoint + "save_epochs"] = {folders(), {}, {"--train.max_steps", "null", "--train.num_train_epochs", "3"}};
   cases[checkpoint + "save_last"] = {folders()};
   cases[checkpoint + "save_hf_weights"] = {folders()};
-  cases[checkpoint + "save_async"] = {start_line("checkpoints"), {}, saving};
+  cases[checkpoint + "save_async"] = {left_behind([](const Run& run) { return run.saved_aside ? 1 : 0; }), {}, saving};
   cases[checkpoint + "keep_last"] = {folders(), {}, saving};
   cases[checkpoint + "keep_every"] = {folders(), {}, joined(saving, {"--train.checkpoint.keep_last", "1"})};
   cases[checkpoint + "load_path"] = {lines_with("resumed from"), {}, {}, {}, two_steps};
@@ -353,7 +370,10 @@ void add_output_cases(Cases& cases, const Bench& bench) {
       exit_code(), {}, {"--train.checkpoint.load_path", "auto", optimizer + "lr", "0.01"}, {}, two_steps};
   cases["train.log.level"] = {step_lines()};
   cases["train.log.every"] = {step_lines(), {}, {"--train.max_steps", "25", "--train.num_train_epochs", "9"}};
-  cases["train.log.trace"] = {lines_with("  timeline"), {}, {}, {bench / "trace.json"}};
+  cases["train.log.trace"] = {left_behind([](const Run& run) { return count_of("\"name\":\"Forward ", run.trace); }),
+                              {},
+                              {},
+                              {bench / "trace.json"}};
   cases["train.debug.only"] = {lines_with("  note: seconds")};
   cases["train.debug.check_replicas"] = {lines_with("replicas after")};
   cases["train.debug.poison_freed"] = {section("memory")};

@@ -146,6 +146,24 @@ TEST_CASE("each p has one norm and three groups' norms, exact on every rank") {
     }
 }
 
+// Two units use it: the lookup its owned rows, the head all of them.
+TEST_CASE("a tied embedding, which is looked up in and multiplied with, counts once in the norm, whoever holds it") {
+  const SmallRun files;
+  auto layouts = layouts_of_three_groups();
+  layouts.push_back({});  // all of it dense
+  for (const auto& words : layouts)
+    for (const double p : {1.0, 2.0, infinity}) {
+      CAPTURE(words, p);
+      Start start(files.settings(joined(
+                      words, {"--model.tie_word_embeddings", "true", "--train.optimizer.norm_type", text_of(p)})),
+                  world().communicator());
+      const auto result = finish(start, {{embedding, {0, 14}, 1}, {embedding, {30, 0}, -2}, {embedding, {16, 7}, 2}});
+      CHECK(result.grad_norm == norm_of({1, -2, 2}, p));
+      CHECK(result.group_norms.at(words.empty() ? "dense" : "emb") == norm_of({1, -2, 2}, p));
+      CHECK(same_bits_on_all_ranks(result.grad_norm));
+    }
+}
+
 TEST_CASE("numbers of several groups: 20 as a sum, 8 as the largest") {
   const SmallRun files;
   for (const auto& words : layouts_of_three_groups())
