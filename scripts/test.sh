@@ -1,23 +1,34 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs the tests.
-#   scripts/test.sh [--sanitize] [--cuda] [--slow] [ctest options]
+#   scripts/test.sh [--sanitize] [--cuda] [--slow] [--strict] [ctest options]
 #     --sanitize   with address and undefined-behaviour checks
 #     --cuda       with NVIDIA GPUs, or an error that says what is missing (see scripts/build.sh)
 #     --slow       the tests labelled slow too
+#     --strict     what is skipped and not named in test/expected_skips.txt is a failure; with CI=true too
 # Examples: scripts/test.sh -R layout     scripts/test.sh -L ranks1
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-folder=build options=() slow=(-LE '^slow$') select=()
+folder=build options=() slow=(-LE '^slow$') select=() strict=()
+[ "${CI:-}" != true ] || strict=(--strict)
 for argument in "$@"; do
   case $argument in
     --sanitize) folder=build-sanitize; options+=(--sanitize) ;;
     --cuda) options+=(--cuda) ;;
     --slow) slow=() ;;
-    -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    --strict) strict=(--strict) ;;
+    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
     *) select+=("$argument") ;;
   esac
 done
 
 scripts/build.sh "${options[@]}"
-exec ctest --test-dir $folder --output-on-failure --no-tests=error -j "$(nproc)" "${slow[@]}" "${select[@]}"
+export TESSERA_SKIPS=$PWD/$folder/skips.txt
+results=$PWD/$folder/results.xml
+rm -f "$results"; : >"$TESSERA_SKIPS"
+code=0
+ctest --test-dir $folder --output-on-failure --no-tests=error -j "$(nproc)" --output-junit "$results" \
+    "${slow[@]}" "${select[@]}" || code=$?
+[ ! -e "$results" ] || python3 test/support/check_skips.py "$results" "$TESSERA_SKIPS" test/expected_skips.txt \
+    "${strict[@]}" || code=1
+exit $code

@@ -12,6 +12,7 @@
 #     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
 #     none in a build without CUDA.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
+                                        ${CMAKE_SOURCE_DIR}/test/support/skips.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
 target_include_directories(tessera_test_session PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
 target_compile_definitions(tessera_test_session PUBLIC TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

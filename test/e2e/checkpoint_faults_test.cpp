@@ -18,6 +18,7 @@
 #include "support/catch.h"
 #include "support/mounted_disk.h"
 #include "support/ranked_command.h"
+#include "support/skips.h"
 
 namespace tessera::test {
 namespace {
@@ -63,7 +64,7 @@ TEST_CASE(
   const auto one = bytes_in(checkpoint_of(probe.output(), 1));
   MountedDisk disk(one + one / 2 + 65536);
   if (!disk.is_there()) {
-    WARN("not tested: " << disk.why());
+    note_skip("mounting a disk", disk.why());
     return;
   }
   for (const auto& [background, ranks] : {std::pair{"false", 2}, {"true", 1}}) {
@@ -95,7 +96,7 @@ TEST_CASE(
 TEST_CASE("CKP-2: a disk that has room again during the run takes the next save, and the metrics have every step") {
   MountedDisk disk(64 << 20);
   if (!disk.is_there()) {
-    WARN("not tested: " << disk.why());
+    note_skip("mounting a disk", disk.why());
     return;
   }
   const SmallRun run;
@@ -141,7 +142,7 @@ TEST_CASE("CKP-2: a disk that has room again during the run takes the next save,
 TEST_CASE("CKP-2: a read-only folder is refused with path and reason before training, and can be loaded from") {
   MountedDisk disk(64 << 20);
   if (!disk.is_there()) {
-    WARN("not tested: " << disk.why());
+    note_skip("mounting a disk", disk.why());
     return;
   }
   const SmallRun run;

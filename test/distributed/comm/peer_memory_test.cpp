@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <cstring>
-#include <iostream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "support/catch.h"
 #include "support/ranks.h"
+#include "support/skips.h"
 
 namespace tessera::test {
 namespace {
@@ -26,7 +26,7 @@ bool is_alone() { return world().size() == 1; }
 // Whether this rank may read the others at all, which is up to the kernel.
 bool may_read(const PeerMemory& memory) {
   if (memory.reaches(world().rank() == 0 ? 1 : 0, 1)) return true;
-  if (world().rank() == 0) std::cout << "the kernel does not let ranks read each other: nothing to test\n";
+  if (world().rank() == 0) note_skip("reading another rank's memory", "the kernel does not let ranks read each other");
   return false;
 }
 
