@@ -18,7 +18,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 // What an end may take on a machine that does other things too.
-constexpr double generous = 60;
+constexpr double generous = 20;
 
 // A run that ends only when something happens to it.
 Words endless(const SmallRun& files, const Words& more = {}) {
@@ -57,41 +57,6 @@ Finished run_in_own_folders(int ranks, const SmallRun& files, const Words& words
   std::string line = "cd " + files.folder().path().string() + "/$OMPI_COMM_WORLD_RANK && exec " + TESSERA_TRAIN;
   for (const auto& word : words) line += " '" + word + "'";
   return run_command(joined(mpirun(ranks), {"sh", "-c", line}), mpi_environment());
-}
-
-TEST_CASE("a signal to mpirun or to one rank ends all ranks after the same whole step, with the code of the signal") {
-  const auto signal_mpirun = [](const Command& job, int number) { job.signal(number); };
-  const auto signal_rank_2 = [](const Command& job, int number) { ::kill(process_of_rank(job, 2), number); };
-  struct Stop {
-    std::string what, name;
-    int number;
-    std::function<void(const Command&, int)> act;
-  };
-  for (const auto& stop : {Stop{"SIGUSR1 to mpirun", "SIGUSR1", SIGUSR1, signal_mpirun},
-                           Stop{"SIGTERM to rank 2", "SIGTERM", SIGTERM, signal_rank_2},
-                           Stop{"SIGUSR1 to rank 2, twice", "SIGUSR1", SIGUSR1, [&](const Command&job, int number) {
-                                  signal_rank_2(job, number);
-                                  signal_rank_2(job, number);
-                                }}}) {
-    const SmallRun files;
-    const auto ended =
-        end_by(stop.what, files, {}, {}, [&](const Command& job) { stop.act(job, stop.number); }).finished;
-    CHECK(ended.code == 143);
-    CHECK(count_of("stopped by " + stop.name + " after step " + std::to_string(steps_in(files).size()), ended.err) ==
-          1);
-  }
-}
-
-// Open MPI 4 waits for that many seconds before it sends SIGTERM and again before it sends SIGKILL; mpirun's own code
-// is then 1.
-TEST_CASE("SIGTERM to mpirun lets the ranks finish their step if it waits long enough before it kills them") {
-  const SmallRun files;
-  const auto ended = end_by("SIGTERM to mpirun", files, {"--mca", "odls_base_sigkill_timeout", "5"},
-                            {"--train.log.level", "info", "--train.log.every", "1000"},
-                            [](const Command& job) { job.signal(SIGTERM); })
-                         .finished;
-  CHECK(ended.code != 0);
-  CHECK(count_of("stopped by SIGTERM after step " + std::to_string(steps_in(files).size()), ended.err) == 1);
 }
 
 TEST_CASE("a rank that is killed, or stopped for longer than timeout_s, ends the job") {

@@ -45,11 +45,12 @@ TEST_CASE("dim 1 of the experts need not divide by its FSDP group") {
 }
 
 // SHD-2: fewer rows than ranks, so that some ranks keep nothing of a parameter.
-TEST_CASE("a rank may keep nothing of a router, a norm or the experts") {
+TEST_CASE("a rank may keep less than others, or nothing, of a router, a norm or the experts") {
   const SmallRun files;
   for (const auto& sizes :
        {Words{"--model.num_experts", "2"}, Words{"--model.head_dim", "6"}, Words{"--model.head_dim", "2"},
-        Words{"--model.num_experts", "1", "--model.num_experts_per_tok", "1"}}) {
+        Words{"--model.num_experts", "1", "--model.num_experts_per_tok", "1"}, Words{"--model.num_experts", "3"},
+        Words{"--model.num_experts", "6"}}) {
     INFO(sizes[0] << " " << sizes[1]);
     check_same(files, sizes, {});
     check_same(files, sizes, group("ep", world().size()));

@@ -26,7 +26,7 @@ Ended play(const std::string& act, int ranks = 3) {
 }
 
 // What an end may take on a machine that does other things too.
-constexpr double generous = 60;
+constexpr double generous = 20;
 
 TEST_CASE("a rank that throws ends the job with its code, and says once why") {
   const auto [ended, seconds] = play("throw");
