@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "comparison.h"
+#include "support/about.h"
 #include "support/catch.h"
 
 namespace tessera::test {
@@ -16,6 +17,9 @@ void check_agreement(const Fixture& fixture, const std::filesystem::path& weight
   const auto found = differences(ours, fixture.expected(bits), bars_of(bits));
   CHECK(fmt::format("{}", fmt::join(found, "\n")) == "");
 }
+
+// A folder that is not found would be a test that does not run.
+TEST_CASE("all 17 fixtures are there") { CHECK(Fixture::names().size() == 17); }
 
 TEST_CASE("float32: logits, losses, top-k choices and every gradient are HuggingFace's") {
   for (const std::string& name : Fixture::names()) SECTION(name) {
@@ -59,8 +63,8 @@ TEST_CASE("the same batch in another order of sequences gives the same sums") {
   swap(swapped.ids);
   swap(swapped.labels);
   const Outcome after = run(architecture, model, swapped);
-  CHECK(after.loss == Approx(before.loss).epsilon(1e-12));
-  CHECK(after.gradients.at("lm_head.weight").abs().sum().item<double>() == Approx(gradient).epsilon(1e-12));
+  CHECK(after.loss == about(before.loss).epsilon(1e-12));
+  CHECK(after.gradients.at("lm_head.weight").abs().sum().item<double>() == about(gradient).epsilon(1e-12));
 }
 
 }  // namespace
