@@ -38,6 +38,8 @@ class Configuration:
     tokens: int = 13
     # Lengths of the documents of each sequence; None: one document fills it.
     documents: list | None = None
+    # Position of the first token of every sequence.
+    first_position: int = 0
     # Positions (sequence, token) whose label is -100.
     ignored: list = field(default_factory=list)
     # Form of the weights on disk beside the per-expert keys: "fused" writes fused.safetensors too.
@@ -109,6 +111,8 @@ CONFIGURATIONS = [
     Configuration("z_loss", {}, z_loss_coef=0.05),
     # Positions that bfloat16 cannot tell apart.
     Configuration("long_sequence", {"vocab_size": 11, "max_position_embeddings": 512}, sequences=1, tokens=300),
+    # Up to the last position of Qwen3-30B-A3B.
+    Configuration("far_positions", {"max_position_embeddings": 40960}, seed=2, first_position=40960 - 13),
     Configuration("per_layer_balance", {"router_aux_loss_coef": 0.5}, balance="per_layer"),
     Configuration("sequence_balance", {"router_aux_loss_coef": 0.5}, balance="sequence"),
     Configuration(

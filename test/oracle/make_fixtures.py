@@ -51,9 +51,9 @@ def make_batch(configuration):
     ids = torch.randint(configuration.config["vocab_size"], (rows, columns), generator=generator)
     documents = configuration.documents or [[columns]] * rows
     assert all(sum(lengths) == columns for lengths in documents)
-    positions = torch.tensor([[i for length in lengths for i in range(length)] for lengths in documents])
+    places = torch.tensor([[i for length in lengths for i in range(length)] for lengths in documents])
     # HuggingFace's labels: the token itself, shifted by the loss. A document's first token is nobody's target.
-    hf_labels = torch.where(positions == 0, -100, ids)
+    hf_labels = torch.where(places == 0, -100, ids)
     for row, column in configuration.ignored:
         hf_labels[row, column] = -100
     labels = F.pad(hf_labels, (0, 1), value=-100)[:, 1:]
@@ -63,7 +63,7 @@ def make_batch(configuration):
             starts.append(starts[-1] + length)
     return {
         "ids": ids,
-        "positions": positions,
+        "positions": places + configuration.first_position,
         "hf_labels": hf_labels,
         "labels": labels,
         "attention_starts": starts,

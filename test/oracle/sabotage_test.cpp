@@ -51,7 +51,7 @@ ComposedModel::Fault change(SegmentKind segment, K kind, std::function<at::Tenso
 }
 
 TEST_CASE("without a fault the oracle finds no difference") {
-  for (const char* name : {"base", "norm_topk_prob", "documents", "everything"})
+  for (const char* name : {"base", "norm_topk_prob", "documents", "far_positions", "everything"})
     for (const Bits bits : {Bits::float32, Bits::float64}) CHECK(Subject(name, bits).differences_found().empty());
 }
 
@@ -113,6 +113,14 @@ TEST_CASE("a balance loss that is counted twice is found") {
   Subject subject("base");
   subject.balance_factor = 2;
   CHECK_FALSE(subject.differences_found().empty());
+}
+
+TEST_CASE("positions that were rounded to bfloat16 are found") {
+  for (const char* name : {"long_sequence", "far_positions"}) {
+    Subject subject(name);
+    subject.batch.positions = subject.batch.positions.to(at::kBFloat16).to(at::kLong);
+    CHECK_FALSE(subject.differences_found().empty());
+  }
 }
 
 TEST_CASE("a k-th slot weight that was not renormalised is found") {
