@@ -374,7 +374,7 @@ void add_output_cases(Cases& cases, const Bench& bench) {
                               {},
                               {},
                               {bench / "trace.json"}};
-  cases["train.debug.only"] = {lines_with("  note: seconds")};
+  cases["train.debug.only"] = {lines_with("  note: seconds")};  // whose: told_numbers_test.cpp
   cases["train.debug.check_replicas"] = {lines_with("replicas after")};
   cases["train.debug.poison_freed"] = {section("memory")};
 }

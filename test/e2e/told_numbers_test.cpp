@@ -134,5 +134,24 @@ TEST_CASE("the end page tells the tokens that the data have, and those over the 
   check(2 * 65, 2 * 3);
 }
 
+TEST_CASE("the seconds of one half of a step are those of its instructions, and not of the other half's") {
+  const SmallRun files;
+  for (const std::string half : {"compute", "comm"}) {
+    Start start(files.settings({"--train.debug.only", half}));
+    const auto step = start.steps(1).front();
+    auto& assembly = start.assembly();
+    auto& executor = assembly.executor();
+    const auto result = executor.run(assembly.program(program::StepKind::train, step.windows), step.inputs);
+    double communication = 0, computation = 0;
+    for (const auto& [kind, entry] : executor.timeline().entries()) {
+      const bool is_started = kind == "Gather" || kind == "Reduce" || kind == "Exchange" || kind == "Sum";
+      (is_started ? communication : computation) += entry.seconds;
+    }
+    CAPTURE(half);
+    CHECK(communication > 0);
+    CHECK(result.measured_s == about(half == "comm" ? communication : computation).epsilon(1e-9));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -79,6 +79,7 @@ TEST_CASE("with full determinism only kernels that have the same bits each time 
                                           "--model.hidden_size", "24", "--model.moe_intermediate_size", "16"});
     const DeterminismUntilTheEnd ends;
     train::set_numerics(settings.train, Place::cuda);
+    CHECK(at::globalContext().deterministicAlgorithms());
     PlacedRun once(settings, Place::cuda), again(settings, Place::cuda);
     const auto first = once.train(3), second = again.train(3);
     for (std::size_t k = 0; k < first.size(); ++k) {
