@@ -30,6 +30,7 @@ struct Stop {
   std::string signal{};
   int code = 143;
   std::optional<std::int64_t> step{};  // after which it comes, where that is known
+  Words of_first_run{};                // settings of the run that is stopped alone
 };
 
 Words words_of(const SmallRun& files, const Stop& stop, const Words& more) {
@@ -98,7 +99,7 @@ std::vector<Stop> stops() {
        .signal = "SIGUSR1"},
       // The line of step 2 is there, that of its evaluation is not, and behind the signal it never comes.
       {.what = "SIGUSR1 during an evaluation",
-       .settings = {"--data.eval_path", "many.jsonl", "--train.eval_steps", "2"},
+       .settings = {"--data.eval_path", "eval.jsonl", "--train.eval_steps", "2"},
        .act =
            [](const Command& job, const SmallRun& files) {
              await_lines(job, files, 2);
@@ -107,7 +108,8 @@ std::vector<Stop> stops() {
              CHECK(read_metrics(files.output() / "metrics.jsonl").size() == 2);
            },
        .signal = "SIGUSR1",
-       .step = 2},
+       .step = 2,
+       .of_first_run = {"--data.eval_path", "very_many.jsonl"}},  // ten seconds and more
       {.what = "SIGUSR1 among saves, and again and again until all is saved",
        .settings = {"--train.checkpoint.save_steps", "1"},
        .act =
@@ -136,10 +138,11 @@ TEST_CASE("whenever a signal comes, all ranks save after the same step, and the 
     INFO(stop.what);
     SmallRun files;
     files.folder().write("many.jsonl", jsonl_of(small_documents(1000)));
+    files.folder().write("very_many.jsonl", jsonl_of(small_documents(30'000)));
     std::filesystem::current_path(files.folder().path());
 
     Command job(joined(joined(mpirun(ranks, stop.mpirun_options), {TESSERA_TRAIN}),
-                       words_of(files, stop, {"--train.max_steps", "1000000"})),
+                       words_of(files, stop, joined(stop.of_first_run, {"--train.max_steps", "1000000"}))),
                 mpi_environment());
     stop.act(job, files);
     const auto first = job.wait();
