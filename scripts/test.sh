@@ -26,6 +26,8 @@ scripts/build.sh "${options[@]}"
 export TESSERA_SKIPS=$PWD/$folder/skips.txt
 results=$PWD/$folder/results.xml
 rm -f "$results"; : >"$TESSERA_SKIPS"
+grep -q cuda_double $folder/compile_commands.json ||
+  echo 'tests on doubles of CUDA and NCCL: this build has no CUDA' >>"$TESSERA_SKIPS"
 code=0
 ctest --test-dir $folder --output-on-failure --no-tests=error -j "$(nproc)" --output-junit "$results" \
     "${slow[@]}" "${select[@]}" || code=$?
