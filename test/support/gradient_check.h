@@ -44,6 +44,15 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
+// The root of the mean square difference, in units of that of `expected`: what rounding to a type leaves is below the
+// distance of two of its neighbours, 2^-23 of a float and 2^-8 of a bfloat16 (0 and 0 are alike).
+inline double relative_distance(const at::Tensor& a, const at::Tensor& expected) {
+  REQUIRE(a.sizes() == expected.sizes());
+  const auto wide = expected.detach().to(at::kDouble);
+  const auto difference = a.detach().to(at::kDouble).sub(wide).square().sum().item<double>();
+  return difference == 0 ? 0 : std::sqrt(difference / wide.square().sum().item<double>());
+}
+
 // A Weight bound to memory that this object owns.
 class BoundWeight {
  public:

@@ -12,6 +12,7 @@ using ops::GroupedPath;
 using test::BoundWeight;
 using test::distance;
 using test::integers;
+using test::relative_distance;
 using test::varied;
 
 namespace {
@@ -25,13 +26,6 @@ struct Stacks {
   [[nodiscard]] moe::ExpertWeights weights() { return {gate.pointer(), up.pointer(), down.pointer()}; }
   [[nodiscard]] std::vector<BoundWeight*> all() { return {&gate, &up, &down}; }
 };
-
-// The root of the mean square difference, in units of that of `expected`.
-double relative_distance(const at::Tensor& a, const at::Tensor& expected) {
-  REQUIRE(a.sizes() == expected.sizes());
-  const auto wide = expected.detach().to(at::kDouble);
-  return (a.detach().to(at::kDouble).sub(wide).square().sum().div(wide.square().sum())).sqrt().item<double>();
-}
 
 // Slot by slot, in float64.
 at::Tensor reference(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order, const Stacks& stacks) {

@@ -61,6 +61,10 @@ void check_against_reference(const Inputs& in, const std::vector<std::int64_t>& 
   CHECK(distance(got.query, want.query) < tolerance * std::max(1.0, want.query.abs().max().item<double>()));
   CHECK(distance(got.key, want.key) < tolerance * std::max(1.0, want.key.abs().max().item<double>()));
   CHECK(distance(got.value, want.value) < tolerance * std::max(1.0, want.value.abs().max().item<double>()));
+  if (result.scalar_type() != at::kBFloat16) return;
+  for (const auto& [a, b] :
+       {std::pair{result, expected}, {got.query, want.query}, {got.key, want.key}, {got.value, want.value}})
+    CHECK(test::relative_distance(a, b) < 0x1p-7);
 }
 
 }  // namespace

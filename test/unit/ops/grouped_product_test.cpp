@@ -45,9 +45,9 @@ TEST_CASE("grouped_mm gives what products per group give, forward and backward, 
         CHECK(results.back().scalar_type() == type);
         CHECK(d_rows.back().scalar_type() == (path == GroupedPath::per_group ? at::kFloat : type));
       }
-      const double tolerance = type == at::kFloat ? 1e-5 : 0.07;
-      CHECK(distance(results[0], results[1]) < tolerance);
-      CHECK(distance(d_rows[0], d_rows[1]) < tolerance);
+      const double tolerance = type == at::kFloat ? 0x1p-22 : 0x1p-8;
+      CHECK(test::relative_distance(results[1], results[0]) < tolerance);
+      CHECK(test::relative_distance(d_rows[1], d_rows[0]) < tolerance);
     }
   }
 }

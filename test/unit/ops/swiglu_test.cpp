@@ -20,10 +20,10 @@ TEST_CASE("swiglu in float32 and bfloat16 follows float64 to their rounding, als
     auto up = varied({211, 101}, 2, type).set_requires_grad(true);
     const auto result = ops::swiglu(gate, up);
     const auto exact = at::silu(gate.detach().to(at::kDouble)).mul(up.detach().to(at::kDouble));
-    const double bound = 120 * (type == at::kFloat ? 1e-6 : 1.0 / 256);
-    CHECK(test::distance(result, exact) < bound);
+    const double bound = type == at::kFloat ? 0x1p-23 : 0x1p-8;
+    CHECK(test::relative_distance(result, exact) < bound);
     result.sum().backward();
-    CHECK(test::distance(up.grad(), at::silu(gate.detach().to(at::kDouble))) < bound);
+    CHECK(test::relative_distance(up.grad(), at::silu(gate.detach().to(at::kDouble))) < bound);
   }
 }
 
