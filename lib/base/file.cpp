@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/error.h"
+#include "base/file_size_limit.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -107,6 +108,7 @@ class PosixFile final : public WritableFile {
 
 class PosixFileSystem final : public FileSystem {
  public:
+  PosixFileSystem() { let_writes_fail_at_limit(); }
   std::unique_ptr<WritableFile> create(const Path& path) override {
     return std::make_unique<PosixFile>(path, open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "create"));
   }
@@ -213,18 +215,21 @@ MappedFile::MappedFile(const Path& path, AccessPattern pattern) : path_(path) {
   if (start == MAP_FAILED) fail_errno("map", path);
   ::madvise(start, size, advice_of(pattern));
   bytes_ = {static_cast<const std::byte*>(start), size};
+  watched_ = WatchedBytes(bytes_, path.string());
 }
 
 MappedFile::~MappedFile() {
+  watched_ = {};
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})), watched_(std::move(other.watched_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(watched_, other.watched_);
   return *this;
 }
 

@@ -1,6 +1,7 @@
 // Files. Everything that Tessera writes goes through a FileSystem, so that a test can wrap the real one and make the
 // n-th write fail; reading is by whole small files or by memory map.
 // Every failure is an Error(bad_input) with path and reason: "cannot write out/a.json: No space left on device".
+// A limit on the size of files (ulimit -f) fails a write as a full disk does: SIGXFSZ is ignored.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "base/watched_bytes.h"
 
 namespace tessera::base {
 
@@ -65,7 +68,7 @@ void make_folder(const Path& path, FileSystem& files = posix_file_system());
 enum class AccessPattern { normal, sequential, random };
 
 // A file mapped read-only into memory. Move-only; the bytes live as long as it does. An empty file has empty bytes.
-// A file that another process shortens meanwhile ends the process (SIGBUS): training data must not be changed in use.
+// A file that becomes shorter meanwhile ends the process with a message when a lost page is read (watched_bytes.h).
 class MappedFile {
  public:
   explicit MappedFile(const Path& path, AccessPattern pattern = AccessPattern::normal);
@@ -81,6 +84,7 @@ class MappedFile {
  private:
   Path path_;
   std::span<const std::byte> bytes_;
+  WatchedBytes watched_;
 };
 
 }  // namespace tessera::base

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_size_limit.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "checkpoint/float_type.h"
@@ -207,6 +208,7 @@ int run(int argc, const char* const* argv, const comm::Launch& launch) {
 }  // namespace
 
 int run_convert_command(int argc, const char* const* argv) {
+  base::let_writes_fail_at_limit();
   const auto launch = comm::read_launch();
   base::set_log(base::LogLevel::info, launch.rank == 0);
   try {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <thread>
 
+#include "base/file_size_limit.h"
 #include "base/log.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
@@ -90,6 +91,7 @@ std::string let_rank_0_speak(const comm::Launch& launch) {
 }  // namespace
 
 int run_command(int argc, const char* const* argv) {
+  base::let_writes_fail_at_limit();
   const auto launch = comm::read_launch();
   base::set_log(base::LogLevel::info, launch.rank == 0);
   try {

@@ -182,7 +182,7 @@ TEST_CASE("FLT-3: saves that fail on rank 1 are told once each, training goes on
     const auto words = run.words(joined(endless, {"--train.checkpoint.save_steps", "3", "--train.checkpoint.keep_last",
                                                   "2", "--train.checkpoint.save_async", background, "--train.log.level",
                                                   "info", "--train.log.every", "1000"}));
-    Command job(joined(mpirun(2), shell("trap '' XFSZ;", words)), mpi_environment());
+    Command job(joined(joined(mpirun(2), {TESSERA_TRAIN}), words), mpi_environment());
     REQUIRE(await_words(job, "\ncheckpoint "));
     limit_files(job, 1, 1000);
     REQUIRE(await_words(job, "failed: "));
@@ -206,7 +206,7 @@ TEST_CASE("FLT-3: saves that fail on rank 1 are told once each, training goes on
 TEST_CASE("FLT-3: a last save that fails ends the job with code 4 and one message, and leaves the one before") {
   const SmallRun run;
   const auto words = run.words(joined(endless, {"--train.checkpoint.save_steps", "10"}));
-  Command job(joined(mpirun(2), shell("trap '' XFSZ;", words)), mpi_environment());
+  Command job(joined(joined(mpirun(2), {TESSERA_TRAIN}), words), mpi_environment());
   REQUIRE(await_words(job, "\ncheckpoint "));
   limit_files(job, 1, 1000);
   job.signal(SIGUSR1);

@@ -129,6 +129,8 @@ std::string RankTable::describe() const {
   return text;
 }
 
-bool RankTable::claim_last_word() { return !row(0).last_word_claimed.exchange(true); }
+bool RankTable::claim_last_word() { return !last_word().exchange(true); }
+
+std::atomic<bool>& RankTable::last_word() { return row(0).last_word_claimed; }
 
 }  // namespace tessera::comm

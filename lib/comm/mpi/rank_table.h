@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ class RankTable {
   [[nodiscard]] std::string describe() const;
   // True for the first rank of this host that asks: it says why the job ends. Any thread.
   [[nodiscard]] bool claim_last_word();
+  // What claim_last_word() sets, for a signal handler.
+  [[nodiscard]] std::atomic<bool>& last_word();
 
  private:
   struct Row;

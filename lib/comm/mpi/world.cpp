@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/watched_bytes.h"
 #include "comm/mpi/mpi_communicator.h"
 
 namespace tessera::comm {
@@ -95,7 +96,12 @@ class World::Mpi {
                   [this](const std::string& reason) {
                     end_job({base::ExitCode::rank_failed, reason});
                   }),
-        message_bytes_(options.message_bytes) {}
+        message_bytes_(options.message_bytes) {
+    base::set_speaker(name(), &table_.last_word());
+  }
+  ~Mpi() { base::set_speaker("", nullptr); }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
 
   [[nodiscard]] int size() const { return channel_.size(); }
   [[nodiscard]] std::string whereabouts() const { return table_.describe(); }
@@ -117,7 +123,7 @@ class World::Mpi {
   // Any thread, several at once.
   [[noreturn]] void end_job(const Failure& failure) {
     if (table_.claim_last_word())
-      base::log_error("rank {} on {}: {}", channel_.rank(), host_name(), failure.message);
+      base::log_error("{}{}", name(), failure.message);
     else
       std::this_thread::sleep_for(std::chrono::seconds(5));  // the rank that spoke ends the job with its own code
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
@@ -125,6 +131,8 @@ class World::Mpi {
   }
 
  private:
+  [[nodiscard]] std::string name() const { return fmt::format("rank {} on {}: ", channel_.rank(), host_name()); }
+
   Started started_;
   Channel channel_;
   RankTable table_;

@@ -2,10 +2,13 @@
 #include "checkpoint/safetensors.h"
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <tuple>
 
+#include "base/hash.h"
 #include "support/catch.h"
+#include "support/child_process.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 #include "unit/checkpoint/stored_file.h"
@@ -45,6 +48,19 @@ TEST_CASE("a file gives back its tensors in the order of their bytes") {
   CHECK(file.bytes(*file.find("empty")).empty());
   CHECK(file.find("c") == nullptr);
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}});
+}
+
+TEST_CASE("a weight that is cut off while it is being read ends the process with code 4 and the file's name") {
+  const test::TempFolder folder;
+  const auto path = folder.write("m.safetensors",
+                                 file_bytes(R"({"a":{"dtype":"U8","shape":[50000],"data_offsets":[0,50000]}})", 50000));
+  const auto end = test::run_in_child([&] {
+    const SafetensorsFile file(path);
+    std::filesystem::resize_file(path, 1000);
+    return static_cast<int>(base::xxh3(file.bytes(*file.find("a"))) & 1);
+  });
+  CHECK(end.code == 4);
+  CHECK_THAT(end.err, Contains("error " + path.string() + " became shorter while it was in use"));
 }
 
 TEST_CASE("a file without tensors is whole") {
