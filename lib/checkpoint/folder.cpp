@@ -1,22 +1,14 @@
 #include "checkpoint/folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
@@ -31,7 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view prefix = "step_";
 constexpr std::string_view unfinished_suffix = ".tmp";
 constexpr const char* latest_name = "latest";
-constexpr const char* lock_name = ".lock";
 constexpr std::uint64_t latest_limit = 4096;
 
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -54,8 +45,6 @@ std::int64_t read_latest(const base::Path& path) {
   base::require(step != json.end() && step->is_number_unsigned(), "{}: no \"step\"", path.string());
   return step->get<std::int64_t>();
 }
-
-std::string reason() { return std::strerror(errno); }
 
 }  // namespace
 
@@ -176,55 +165,6 @@ void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSy
   files.rename(checkpoint_folder(output, step), unfinished);
   files.sync_folder(output);
   files.remove(unfinished);
-}
-
-FolderLock::FolderLock(const base::Path& output) : path_(output / lock_name) {
-  while (true) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    base::require(descriptor_ >= 0, "cannot create {}: {}", path_.string(), reason());
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      std::array<char, 256> holder{};
-      const auto length = ::pread(descriptor_, holder.data(), holder.size(), 0);
-      const auto error = errno;
-      ::close(std::exchange(descriptor_, -1));
-      base::require(error == EWOULDBLOCK || length >= 0, "cannot lock {}: {}", path_.string(), std::strerror(error));
-      base::fail("{} is in use by another run ({}); wait for its end, or give another train.checkpoint.output_dir",
-                 output.string(),
-                 std::string_view(holder.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))));
-    }
-    // Its last holder may have removed the file between the two calls.
-    struct stat by_name {
-    }, opened{};
-    if (::stat(path_.c_str(), &by_name) == 0 && ::fstat(descriptor_, &opened) == 0 && by_name.st_ino == opened.st_ino &&
-        by_name.st_dev == opened.st_dev)
-      break;
-    ::close(std::exchange(descriptor_, -1));
-  }
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  text_ = fmt::format("process {} on {} since {}", ::getpid(), host.data(), base::utc_time());
-  if (::ftruncate(descriptor_, 0) != 0 ||
-      ::pwrite(descriptor_, text_.data(), text_.size(), 0) != static_cast<ssize_t>(text_.size())) {
-    const auto why = reason();
-    ::unlink(path_.c_str());
-    ::close(std::exchange(descriptor_, -1));
-    base::fail("cannot write {}: {}", path_.string(), why);
-  }
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept
-    : path_(std::move(other.path_)), text_(std::move(other.text_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ < 0) return;
-  ::unlink(path_.c_str());
-  ::close(descriptor_);
-}
-
-std::string lock_text(const base::Path& output) {
-  std::error_code ignored;
-  const auto path = output / lock_name;
-  return fs::exists(path, ignored) ? base::read_file(path, latest_limit) : std::string();
 }
 
 }  // namespace tessera::checkpoint

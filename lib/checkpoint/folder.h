@@ -5,7 +5,7 @@
 //   output/step_000100.old/  one in whose place another is being put, where the disk cannot swap two names; if there is
 //                            no step_000100 beside it, it is that checkpoint
 //   output/latest            sealed JSON {"step": 100, ...}: the checkpoint that a run goes on from
-//   output/.lock             held while a run writes into the folder
+//   output/.lock             held while a run writes into the folder (folder_lock.h)
 // Errors are Error(bad_input), with path and reason.
 #pragma once
 
@@ -58,26 +58,5 @@ std::optional<base::Path> commit(const base::Path& output, std::int64_t step, ba
 
 // At no instant is half of it there under its name, nor after a power cut.
 void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSystem& files);
-
-// Keeps other runs out of an output folder for as long as it lives, also if its process is killed. The file names the
-// process and its host; the last one to use it removes it.
-class FolderLock {
- public:
-  // `output` must be there. Error if a run holds it, naming that run.
-  explicit FolderLock(const base::Path& output);
-  // What the file says: no other lock says the same.
-  [[nodiscard]] const std::string& text() const { return text_; }
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&&) = delete;
-
- private:
-  base::Path path_;
-  std::string text_;
-  int descriptor_ = -1;
-};
-
-// What the lock of `output` says, as this process sees the folder; empty if there is none.
-[[nodiscard]] std::string lock_text(const base::Path& output);
 
 }  // namespace tessera::checkpoint

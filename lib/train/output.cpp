@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/new_folder.h"
 #include "comm/agreement.h"
 #include "config/dump.h"

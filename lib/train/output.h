@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "checkpoint/folder.h"
+#include "checkpoint/folder_lock.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "train/hosts.h"
