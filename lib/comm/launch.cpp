@@ -28,6 +28,7 @@ constexpr Announcement announcements[] = {
     {Launcher::open_mpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {Launcher::other_mpi, "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},
     {Launcher::other_mpi, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE"},  // the tasks of this srun
     {Launcher::slurm, "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NTASKS_PER_NODE"},
 };
 

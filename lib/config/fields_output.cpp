@@ -34,6 +34,11 @@ std::vector<Field> checkpoint_rows() {
                        {"Checkpoint to go on from: its folder, or an output folder, of which the latest is meant; "
                         "auto: the latest in output_dir, or a fresh start if there is none.",
                         "the first step in metrics.jsonl"})),
+      on_resume(OnResume::by_effect,
+                boolean("train.checkpoint.own_first", &CheckpointSettings::own_first,
+                        {"Go on from the latest in output_dir if there is one, and only else from load_path: for a job "
+                         "that is started again and again by one command.",
+                         "from where a second start resumes"})),
       on_resume(OnResume::by_effect, with(boolean("train.checkpoint.allow_changes", &CheckpointSettings::allow_changes,
                                                   {"Go on from load_path although settings differ that alter the run.",
                                                    "a resume that is otherwise refused"}),

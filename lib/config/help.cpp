@@ -55,7 +55,7 @@ command line overrides both. Files come before list options, which take every wo
   --rank N              with --dry-run: whose program (default 0)
 
 Exit codes: 0 done, 2 bad input (nothing started), 3 stopped by non-finite numbers, 4 a rank or collective failed,
-130 or 143 stopped by SIGINT or SIGTERM after a whole step.
+129, 130 or 143 stopped by SIGHUP, SIGINT or SIGTERM after a whole step.
 )";
 
 }  // namespace

@@ -106,6 +106,7 @@ struct CheckpointSettings {
   std::int64_t keep_last = 0;
   std::int64_t keep_every = 0;
   std::string load_path;
+  bool own_first = false;  // load_path is for a run that has no checkpoint of its own
   bool allow_changes = false;
   bool save_hf_weights = false;
 };

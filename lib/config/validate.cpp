@@ -125,8 +125,8 @@ void check_checkpoint(const CheckpointSettings& c, Problems& problems) {
   if (c.keep_every > 0 && c.keep_last == 0)
     problems.add("train.checkpoint.keep_every = {} has no effect with keep_last = 0, with which all checkpoints stay",
                  c.keep_every);
-  if (c.allow_changes && c.load_path.empty())
-    problems.add("train.checkpoint.allow_changes = true has no effect without load_path");
+  if (c.allow_changes && c.load_path.empty() && !c.own_first)
+    problems.add("train.checkpoint.allow_changes = true has no effect without load_path or own_first");
   if (c.save_hf_weights && !c.save_last)
     problems.add(
         "train.checkpoint.save_hf_weights = true takes the weights from the last checkpoint; leave save_last "

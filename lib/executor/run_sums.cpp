@@ -27,7 +27,7 @@ enum OpenPlace : std::size_t {
   open_sequences,
   open_data_failed,
   open_stop_none,  // from here the number of ranks for each Stop
-  open_tokens = open_stop_none + 4
+  open_tokens = open_stop_none + 5
 };
 // Places in the vector of *close*; then per rank its first non-finite layer + 1 and its last non-finite gradient + 1,
 // the norm parts (unless they are maxima), and the load of experts.
@@ -62,7 +62,7 @@ void Executor::Run::finish_open() {
   result_.sequences = std::llround(open_[open_sequences]);
   for (std::size_t k = open_tokens; k < open_.size(); ++k) result_.tokens += std::llround(open_[k]);
   if (open_[open_valid] == 0) result_.outcome = Outcome::skipped;
-  for (const auto stop : {Stop::user, Stop::terminate, Stop::interrupt})
+  for (const auto stop : {Stop::user, Stop::hang_up, Stop::terminate, Stop::interrupt})
     if (open_[open_stop_none + size_of(static_cast<int>(stop))] > 0) result_.stop = stop;
   if (result_.stop != Stop::none) result_.outcome = Outcome::stopped;
   if (open_[open_data_failed] > 0) result_.outcome = Outcome::data_failed;

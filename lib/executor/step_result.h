@@ -11,7 +11,7 @@
 namespace tessera::executor {
 
 // The signal that asks a run to stop, so that every rank learns of it.
-enum class Stop : std::uint8_t { none, interrupt, terminate, user };
+enum class Stop : std::uint8_t { none, interrupt, terminate, hang_up, user };
 
 // What this rank brings to *open*.
 struct StepInputs {

@@ -31,19 +31,28 @@ using Json = nlohmann::json;
 constexpr std::int64_t fresh = -1;         // rank 0's decisions, beside the step of a checkpoint in the output folder
 constexpr std::int64_t as_asked_for = -2;  // load_path, or its latest
 
-bool is_auto(const config::CheckpointSettings& settings) { return settings.load_path == "auto"; }
-
 std::int64_t decide(const config::CheckpointSettings& settings, base::Path& asked) {
   const base::Path output = settings.output_dir;
-  if (!settings.load_path.empty() && !is_auto(settings)) {
+  const bool is_auto = settings.load_path == "auto";
+  const bool names_one = !settings.load_path.empty() && !is_auto;
+  if (settings.own_first || is_auto) {
+    if (const auto latest = checkpoint::latest_step(output)) {
+      if (names_one)
+        base::log_info("{} has checkpoints of its own: train.checkpoint.load_path = {} was for the first start",
+                       output.string(), settings.load_path);
+      return *latest;
+    }
+    if (names_one)
+      base::log_info("first start, from train.checkpoint.load_path = {}: there is no checkpoint in {}",
+                     settings.load_path, output.string());
+    else
+      base::log_info("fresh start: there is no checkpoint in {}", output.string());
+  }
+  if (names_one) {
     asked = checkpoint::find_checkpoint(settings.load_path);
     return as_asked_for;
   }
-  if (is_auto(settings)) {
-    if (const auto latest = checkpoint::latest_step(output)) return *latest;
-    base::log_info("fresh start: there is no checkpoint in {}", output.string());
-    return fresh;
-  }
+  if (settings.own_first || is_auto) return fresh;
   if (const auto listing = checkpoint::list_checkpoints(output); !listing.whole.empty())
     base::log_warning(
         "{} has checkpoints of an earlier run ({}). This run starts afresh and will replace those whose step it "

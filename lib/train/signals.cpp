@@ -22,7 +22,9 @@ StopSignals::StopSignals(Afterwards afterwards) : afterwards_(afterwards) {
     base::expect(former_[i].sa_handler != &note_signal, "StopSignals is active already");
   }
   first_signal = 0;
-  for (const int signal : caught) {
+  for (std::size_t i = 0; i < caught.size(); ++i) {
+    const int signal = caught[i];
+    if (signal == SIGHUP && former_[i].sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = &note_signal;
     sigemptyset(&action.sa_mask);
@@ -42,6 +44,7 @@ StopSignals::~StopSignals() {
 int StopSignals::received() const noexcept { return first_signal; }
 
 base::ExitCode exit_code_after(int signal) {
+  if (signal == SIGHUP) return base::ExitCode{128 + SIGHUP};
   return signal == SIGINT ? base::ExitCode::interrupted : base::ExitCode::terminated;
 }
 
@@ -49,6 +52,7 @@ const char* signal_name(int signal) {
   switch (signal) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
+    case SIGHUP: return "SIGHUP";
     case SIGUSR1: return "SIGUSR1";
     default: base::expect(false, "signal {} is not caught", signal);
   }

@@ -9,11 +9,12 @@
 
 namespace tessera::train {
 
-// While an object of this class lives, SIGINT, SIGTERM and SIGUSR1 set a flag instead of ending the process; afterwards
-// the former actions are back, or the signals are ignored: one that comes again must not change how a process that has
-// done all ends. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGUSR1 is for Slurm and for
-// mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill.
-// At most one object at a time (std::logic_error); create it before threads, ask from any.
+// While an object of this class lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 set a flag instead of ending the process;
+// afterwards the former actions are back, or the signals are ignored: one that comes again must not change how a
+// process that has done all ends. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGHUP comes
+// when a terminal is closed; under nohup, which lets processes ignore it, it stays ignored. SIGUSR1 is for Slurm and
+// for mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill. At most one object at a time
+// (std::logic_error); create it before threads, ask from any.
 class StopSignals {
  public:
   enum class Afterwards { as_before, ignored };
@@ -27,12 +28,12 @@ class StopSignals {
   [[nodiscard]] int received() const noexcept;
 
  private:
-  static constexpr std::array<int, 3> caught{SIGINT, SIGTERM, SIGUSR1};
+  static constexpr std::array<int, 4> caught{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
   Afterwards afterwards_;
   std::array<struct sigaction, caught.size()> former_{};
 };
 
-// What a run that such a signal stopped exits with: 130 after SIGINT, 143 after the others.
+// What a run that such a signal stopped exits with: 130 after SIGINT, 129 after SIGHUP, 143 after the others.
 [[nodiscard]] base::ExitCode exit_code_after(int signal);
 
 // "SIGTERM". Throws std::logic_error for a signal that is not caught.

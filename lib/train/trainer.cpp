@@ -26,7 +26,7 @@ using architecture::ValueKind;
 namespace {
 
 constexpr std::array stops{std::pair{SIGINT, executor::Stop::interrupt}, std::pair{SIGTERM, executor::Stop::terminate},
-                           std::pair{SIGUSR1, executor::Stop::user}};
+                           std::pair{SIGHUP, executor::Stop::hang_up}, std::pair{SIGUSR1, executor::Stop::user}};
 
 at::Tensor offsets(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));

@@ -24,8 +24,8 @@ case ${TESSERA_LAUNCHER:-mpirun} in
   *) fail "TESSERA_LAUNCHER is ${TESSERA_LAUNCHER}; use mpirun or srun" ;;
 esac
 
-# Both launchers pass USR1 on to every rank. TERM comes from scancel and at the time limit itself; mpirun would answer it
-# by killing, so the ranks get USR1 then too.
+# Both launchers pass USR1 on to every rank. TERM comes from scancel and at the time limit itself, HUP from a terminal
+# that closes; mpirun would answer them by killing, so the ranks get USR1 then too.
 signal='' launcher=''
 pass_on() {
   [ -n "$signal" ] || say "$1 came; the ranks save and stop"
@@ -34,16 +34,17 @@ pass_on() {
 }
 trap 'pass_on USR1' USR1
 trap 'pass_on TERM' TERM
+trap 'pass_on HUP' HUP
 
 say "start $((${SLURM_RESTART_COUNT:-0} + 1)), $(date '+%F %T')"
-"${launch[@]}" "$program" "$@" --train.checkpoint.load_path auto &
+"${launch[@]}" "$program" "$@" --train.checkpoint.own_first true &
 launcher=$!
 [ -z "$signal" ] || pass_on "$signal"
 # A signal interrupts `wait`; the last one, of a launcher that has ended, gives its exit code.
 while kill -0 "$launcher" 2>/dev/null; do wait "$launcher" || true; done
 code=0
 wait "$launcher" || code=$?
-trap '' TERM
+trap '' TERM HUP
 
 # 143: stopped by the signal after a whole step; 138: it came before the ranks, or the launcher, listened to it.
 if [ "$signal" = USR1 ] && { [ $code -eq 143 ] || [ $code -eq 138 ]; }; then

@@ -127,16 +127,22 @@ cat >"$folder/model.json" <<'MODEL'
 MODEL
 cp README.md "$folder/text"
 settings=(--model.config_path "$folder/model.json" --data.train_path "$folder/text" --data.max_seq_len 32
-          --train.global_batch_size 4 --train.micro_batch_size 1 --train.num_train_epochs 100000
-          --train.accelerator.extra_parallel_names ep --train.accelerator.extra_parallel_sizes 2)
-last_step_of() { echo "{\"train\": {\"max_steps\": $2}}" >"$folder/$1.json"; }  # name, step
+          --train.global_batch_size 4 --train.micro_batch_size 1 --train.num_train_epochs 100000)
+by_two=(--train.accelerator.extra_parallel_names ep --train.accelerator.extra_parallel_sizes 2)
+# The settings of a job: its last step and, if given, the checkpoint that its first start begins with.
+settings_of() {  # name, step [, checkpoint]
+  local load=''
+  [ -z "${3:-}" ] || load=", \"checkpoint\": {\"load_path\": \"$3\"}"
+  echo "{\"train\": {\"max_steps\": $2$load}}" >"$folder/$1.json"
+}
 
-# submit NAME LAUNCHER SCRIPT [SBATCH OPTIONS]: the job's number. Its log, output folder and settings are named NAME. It
-# would train for days: what ends it is a signal, however fast this machine is.
+# submit NAME LAUNCHER SCRIPT [SBATCH OPTIONS]: the job's number. Its log, output folder and settings (settings_of) are
+# named NAME; `more` has further words for the program.
+more=()
 submit() {
-  last_step_of "$1" 100000000
   TESSERA_LAUNCHER=$2 sbatch --parsable --job-name="$1" --ntasks-per-node=2 --cpus-per-task=1 --output="$folder/$1.log" \
-      "${@:4}" "scripts/slurm/$3" "$folder/$1.json" "${settings[@]}" --train.checkpoint.output_dir "$folder/$1"
+      "${@:4}" "scripts/slurm/$3" "$folder/$1.json" "${settings[@]}" "${by_two[@]}" \
+      --train.checkpoint.output_dir "$folder/$1" "${more[@]}"
 }
 job_says() { scontrol -o show job "$1" | sed -nE "s/.* $2=([^ ]*).*/\1/p"; }  # job, field
 seconds_of() { date -u -d "1970-01-01 $(job_says "$1" RunTime)" +%s; }
@@ -159,24 +165,38 @@ expect_end() {  # name, job, state, exit code, starts
 }
 # Slurm lets a requeued job wait for two minutes. Here five seconds do; within the second of its end slurmd would take the
 # start for one of the ended job and refuse it. The next start does twenty more steps.
-expect_resume() {  # name, job
+expect_resume() {  # name, job [, checkpoint that its settings name]
   wait_for 120 is_requeued "$2" || fail "job $1 is not requeued"
   local done; done=$(sed -nE 's/^stopped by SIGUSR1 after step ([0-9]+)$/\1/p' "$folder/$1.log")
   [ -n "$done" ] || fail "job $1 does not say at which step it stopped"
-  last_step_of "$1" $((done + 20))
+  settings_of "$1" $((done + 20)) "${3:-}"
   scontrol update JobId="$2" TimeLimit=10 StartTime=now+5
   expect_end "$1" "$2" COMPLETED 0:0 2
   expect_in_log "$1" 1 'USR1 came; the ranks save and stop'
-  expect_in_log "$1" 1 'fresh start'
-  expect_in_log "$1" 1 'resumed from'
+  expect_in_log "$1" 1 "first start, from train.checkpoint.load_path = $earlier: there is no checkpoint in $folder/$1"
+  expect_in_log "$1" 1 "resumed from $earlier after step 2 "
+  expect_in_log "$1" 1 "$folder/$1 has checkpoints of its own: train.checkpoint.load_path = $earlier was for the first start"
+  expect_in_log "$1" 1 "resumed from $folder/$1/"
   expect_in_log "$1" 1 "all $((done + 20)) steps are done"
   say "job $1 stopped after step $done, was requeued, and finished"
 }
 
 start_slurm
 say "Slurm $(sinfo --version | cut -d' ' -f2) runs"
+# A run of two steps, whose checkpoint the first start of two jobs begins with: it is named by the words of one, and in
+# the settings of the other. They would train for days: what ends them is a signal, however fast this machine is.
+earlier=$folder/earlier/step_000002
+endless=100000000
+settings_of earlier 2
+mpirun --oversubscribe --bind-to none -n 2 "$program" "$folder/earlier.json" "${settings[@]}" "${by_two[@]}" \
+    --train.checkpoint.output_dir "$folder/earlier" >"$folder/earlier.log" 2>&1 || fail "no run to begin with"
+settings_of limited $endless
+more=(--train.checkpoint.load_path "$earlier")
 limited=$(submit limited mpirun train.sbatch --time=10 --signal=B:USR1@90)
+more=()
+settings_of signalled $endless "$earlier"
 signalled=$(submit signalled srun train.sbatch)
+settings_of gpu $endless
 # Its GPUs are acted: with a real one the job would train.
 gpu=''
 [ -e /dev/nvidiactl ] || gpu=$(submit gpu srun train_gpu.sbatch --gres=gpu:2)
@@ -190,14 +210,33 @@ if [ -n "$gpu" ]; then
   grep -qF 'train.accelerator.device = cuda, but ' "$folder/gpu.log" || fail "job gpu does not say why"
   say "job gpu was refused by the program, and not requeued"
 fi
-expect_resume signalled "$signalled"
+expect_resume signalled "$signalled" "$earlier"
 
+settings_of cancelled $endless
 cancelled=$(submit cancelled srun train.sbatch)
 expect_training cancelled
 scancel "$cancelled"
 expect_end cancelled "$cancelled" CANCELLED 143:0 1
+expect_in_log cancelled 1 'fresh start'
 expect_in_log cancelled 1 'stopped by SIG'
 say "job cancelled has saved, and was not requeued"
+
+# One task of srun in a job of two is one rank, whether srun speaks PMIx or not; SIGHUP to the batch shell stops a job.
+settings_of single 2
+single=$(sbatch --parsable --job-name=single --ntasks=2 --output="$folder/single.log" --wrap "set -e
+    for mpi in pmix none; do srun --mpi=\$mpi --ntasks=1 '$program' '$folder/single.json' $(printf "'%s' " "${settings[@]}") \\
+        --train.checkpoint.output_dir '$folder/single_'\$mpi; done")
+expect_end single "$single" COMPLETED 0:0 1
+expect_in_log single 2 'all 2 steps are done'
+say "a srun of one task in job single was one rank"
+settings_of hung_up $endless
+hung_up=$(submit hung_up srun train.sbatch)
+expect_training hung_up
+scancel --batch --signal=HUP "$hung_up"
+expect_end hung_up "$hung_up" FAILED 143:0 1
+expect_in_log hung_up 1 'HUP came; the ranks save and stop'
+expect_in_log hung_up 1 'stopped by SIGUSR1'
+say "job hung_up has saved, and was not requeued"
 expect_resume limited "$limited"
 
 # However often a run was interrupted, it is the same run.
@@ -207,7 +246,7 @@ import json, sys
 losses = []
 for file in sys.argv[1:]:
     lines = [line for line in map(json.loads, open(file)) if line["kind"] == "step"]
-    if [line["step"] for line in lines] != list(range(1, len(lines) + 1)):
+    if [line["step"] for line in lines] != list(range(3, len(lines) + 3)):
         sys.exit(f"{file}: not each step once: {[line['step'] for line in lines]}")
     losses.append([line["loss"] for line in lines])
 if any(a != b for a, b in zip(*losses)):

@@ -78,6 +78,29 @@ TEST_CASE("a run that goes back replaces what it reaches again, and goes on from
   CHECK(same_bits(states_of(checkpoint_of(run.output(), 6)), last));
 }
 
+TEST_CASE(
+    "own_first: a job's own latest, else the checkpoint that it was given, else a fresh start; the log says which") {
+  const SmallRun run;
+  const auto given = run.folder() / "given", own = run.folder() / "own";
+  train_to_the_end(run, joined(into(given), {"--train.max_steps", "2"}), 2);
+  const Words first{"--train.checkpoint.own_first", "true"};
+  const auto start = [&](const Words& words, const std::string& steps, int ranks = 1) {
+    return train_to_the_end(run, joined(joined(words, first), {"--train.max_steps", steps}), ranks).err;
+  };
+  CHECK_THAT(start(joined(from(given), into(own)), "4", 2),
+             ContainsSubstring("first start, from train.checkpoint.load_path = " + given.string()) &&
+                 ContainsSubstring("resumed from " + checkpoint_of(given, 2).string()));
+  CHECK_THAT(start(joined(from(given), into(own)), "5", 2),
+             ContainsSubstring("load_path = " + given.string() + " was for the first start") &&
+                 ContainsSubstring("resumed from " + checkpoint_of(own, 4).string()));
+  // What was given may be gone by then.
+  std::filesystem::remove_all(given);
+  CHECK_THAT(start(joined(from(given), into(own)), "6", 2),
+             ContainsSubstring("resumed from " + checkpoint_of(own, 5).string()));
+  CHECK_THAT(start({}, "2"), ContainsSubstring("fresh start: there is no checkpoint in "));
+  CHECK_THAT(start(go_on, "3"), ContainsSubstring("resumed from " + checkpoint_of(run.output(), 2).string()));
+}
+
 TEST_CASE("skipped steps are counted on, and are not the optimizer's") {
   const SmallRun run;
   // Every second document has no targets; each document is a step.

@@ -366,6 +366,7 @@ void add_output_cases(Cases& cases, const Bench& bench) {
   cases[checkpoint + "keep_last"] = {folders(), {}, saving};
   cases[checkpoint + "keep_every"] = {folders(), {}, joined(saving, {"--train.checkpoint.keep_last", "1"})};
   cases[checkpoint + "load_path"] = {lines_with("resumed from"), {}, {}, {}, two_steps};
+  cases[checkpoint + "own_first"] = {lines_with("resumed from"), {}, {}, {}, two_steps};
   cases[checkpoint + "allow_changes"] = {
       exit_code(), {}, {"--train.checkpoint.load_path", "auto", optimizer + "lr", "0.01"}, {}, two_steps};
   cases["train.log.level"] = {step_lines()};

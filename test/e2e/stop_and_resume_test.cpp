@@ -86,6 +86,14 @@ std::vector<Stop> stops() {
            },
        .signal = "SIGINT",
        .code = 130},
+      {.what = "SIGHUP to rank 1 alone",
+       .act =
+           [](const Command& job, const SmallRun& files) {
+             await_lines(job, files, 3);
+             ::kill(process_of_rank(job, 1), SIGHUP);
+           },
+       .signal = "SIGHUP",
+       .code = 129},
       {.what = "SIGUSR1 while the data are read",
        .settings = {"--data.train_path", "many.jsonl"},
        .act =

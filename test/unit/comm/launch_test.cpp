@@ -31,6 +31,7 @@ TEST_CASE("every launcher's variables are read") {
   for (const auto& c : {Case{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", Launcher::open_mpi},
                         Case{"PMI_SIZE", "PMI_RANK", Launcher::other_mpi},
                         Case{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", Launcher::other_mpi},
+                        Case{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", Launcher::slurm},
                         Case{"SLURM_NTASKS", "SLURM_PROCID", Launcher::slurm}}) {
     INFO(c.ranks);
     const auto launch = launch_of({{c.ranks, "5"}, {c.rank, "3"}});
@@ -45,6 +46,17 @@ TEST_CASE("mpirun within a Slurm job counts mpirun's ranks, not the job's tasks"
   const auto launch = launch_of({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_NTASKS", "4"}});
   CHECK(launch.launcher == Launcher::open_mpi);
   CHECK(launch.ranks == 1);
+}
+
+TEST_CASE("a srun of one task in a job of four is one rank, with and without PMIx") {
+  const std::map<std::string, std::string> variables{
+      {"SLURM_NTASKS", "4"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}};
+  CHECK(launch_of(variables).launcher == Launcher::slurm);
+  CHECK(launch_of(variables).ranks == 1);
+  auto with_pmix = variables;
+  with_pmix.emplace("PMIX_RANK", "0");
+  CHECK(launch_of(with_pmix).launcher == Launcher::open_mpi);
+  CHECK(launch_of(with_pmix).ranks == 1);
 }
 
 TEST_CASE("Slurm starts ranks of Open MPI where it speaks PMIx") {

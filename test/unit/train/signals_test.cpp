@@ -11,8 +11,8 @@
 namespace tessera::train {
 namespace {
 
-TEST_CASE("each of the three signals is noted, the first one stays") {
-  const int signal = GENERATE(SIGINT, SIGTERM, SIGUSR1);
+TEST_CASE("each of the four signals is noted, the first one stays") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGUSR1);
   const StopSignals stop;
   CHECK(stop.received() == 0);
   raise(signal);
@@ -47,7 +47,17 @@ TEST_CASE("afterwards they are ignored, if that is asked for") {
   { const StopSignals stop(StopSignals::Afterwards::ignored); }
   sigaction(SIGUSR1, &before, &after);
   CHECK(after.sa_handler == SIG_IGN);
-  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+}
+
+TEST_CASE("a process that ignores SIGHUP, as under nohup, goes on ignoring it") {
+  const auto former = ::signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignals stop;
+    raise(SIGHUP);
+    CHECK(stop.received() == 0);
+  }
+  ::signal(SIGHUP, former);
 }
 
 TEST_CASE("a second object is the programmer's error and leaves the first working") {
@@ -82,7 +92,9 @@ TEST_CASE("exit codes and names follow the signal") {
   CHECK(exit_code_after(SIGUSR1) == base::ExitCode::terminated);
   CHECK(static_cast<int>(exit_code_after(SIGINT)) == 130);
   CHECK(static_cast<int>(exit_code_after(SIGTERM)) == 143);
+  CHECK(static_cast<int>(exit_code_after(SIGHUP)) == 129);
   CHECK(std::string(signal_name(SIGUSR1)) == "SIGUSR1");
+  CHECK(std::string(signal_name(SIGHUP)) == "SIGHUP");
   CHECK_THROWS_AS(signal_name(SIGKILL), std::logic_error);
 }
 
