@@ -67,9 +67,14 @@ std::vector<Field> number_rows() {
               {"Bit-identical runs on CUDA too, at some speed; on the CPU every run is deterministic without it.",
                "precision on the start page, equal losses of two runs"}),
       word("train.on_nonfinite", &TrainSettings::on_nonfinite, {"stop", "skip"}, "skip",
-           {"What a loss or gradient norm that is not finite does: stop the run, or skip the step's update and count "
-            "it.",
+           {"What a loss, a held-out loss or a gradient norm that is not finite does: stop the run, or leave out the "
+            "step's update, count it and go on.",
             "exit code 3 or a run that goes on"}),
+      with(integer("train.max_consecutive_skips", &TrainSettings::max_consecutive_skips, count_from(0), "3",
+                   {"With on_nonfinite skip: stop all the same after so many such steps in a row, as none of them has "
+                    "changed anything; 0: never.",
+                    "exit code 3 or a run that goes on"}),
+           {"--train.on_nonfinite", "skip"}),
       boolean("train.gradient_checkpointing.enable", &GradientCheckpointingSettings::enable,
               {"Recompute activations in backward instead of keeping them: less memory, up to a third more compute.",
                "Recompute instructions in the program of --dry-run"}),

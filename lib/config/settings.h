@@ -134,6 +134,7 @@ struct TrainSettings {
   Precision precision = Precision::automatic;
   bool enable_full_determinism = false;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
+  std::int64_t max_consecutive_skips = 10;  // 0: no limit
   GradientCheckpointingSettings gradient_checkpointing;
   std::int64_t moe_load_balance_monitor_interval = 10;
   OptimizerSettings optimizer;

@@ -138,6 +138,10 @@ void check_train(const TrainSettings& t, Problems& problems) {
     problems.add(
         "train.gradient_checkpointing.scope = experts has no effect with enable = false; give "
         "--train.gradient_checkpointing.enable true");
+  if (t.on_nonfinite == OnNonfinite::stop && t.max_consecutive_skips != TrainSettings{}.max_consecutive_skips)
+    problems.add(
+        "train.max_consecutive_skips = {} has no effect with on_nonfinite = stop; give --train.on_nonfinite skip",
+        t.max_consecutive_skips);
   if (t.precision == Precision::float64 && t.accelerator.device == DeviceType::cuda)
     problems.add(
         "train.precision = float64 is the CPU's reference mode; use --train.accelerator.device cpu, or bfloat16");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -110,9 +111,12 @@ ExistingMetrics prepare_metrics(const base::Path& path, const Beginning& beginni
   }
   // Else it was the end of a shorter run, in the middle of which this one does not evaluate.
   const bool evaluates = beginning.is_finished() || (settings.eval_steps > 0 && step % settings.eval_steps == 0);
-  if (evaluates && end.evaluation && evaluation != nullptr && end.evaluation->data_hash == hash_of(*evaluation))
+  // One that is not finite may have ended the run, and is made again.
+  const bool is_void = end.evaluation && !std::isfinite(end.evaluation->ce_loss);
+  if (evaluates && end.evaluation && !is_void && evaluation != nullptr &&
+      end.evaluation->data_hash == hash_of(*evaluation))
     found = end.evaluation;
-  if (!beginning.is_finished())
+  if (!beginning.is_finished() || is_void)
     cut_file(path, found ? end.bytes_to_evaluation : end.bytes_to_step);
   else
     cut_file(path, end.bytes_of_lines);

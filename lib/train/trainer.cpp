@@ -59,6 +59,12 @@ data::LoaderOptions loader_options(const Assembly& assembly, data::Position star
   return options;
 }
 
+// Data of some rank cannot be read: every rank has it, in front of a step.
+class DataFailed final : public comm::AgreedError {
+ public:
+  using AgreedError::AgreedError;
+};
+
 std::string describe(const data::StepWindows& w) {
   return fmt::format("epoch {}, windows {} to {}", w.begin.epoch, w.begin.index, w.begin.index + w.count - 1);
 }
@@ -92,6 +98,8 @@ Ending Trainer::train() {
   const auto began = base::seconds_now();
   try {
     take_steps();
+  } catch (const DataFailed& error) {
+    end_with_a_save(error);
   } catch (const comm::AgreedError&) {
     // All ranks are here: what is being saved is still good.
     if (saves_ != nullptr) saves_->finish();
@@ -104,6 +112,17 @@ Ending Trainer::train() {
                        ? fmt::format("all {} steps are done", report_.total_steps())
                        : fmt::format("stopped by {} after step {}", signal_name(ending_.signal), ending_.steps);
   return ending_;
+}
+
+// As after a signal: all ranks are between two steps, and what they have trained is good.
+void Trainer::end_with_a_save(const comm::AgreedError& error) {
+  std::string saved;
+  if (saves_ != nullptr) {
+    saves_->at_end(progress_);
+    if (const auto& latest = saves_->latest(); latest && latest->step == progress_.step)
+      saved = fmt::format("; all before it is saved, and can go on after step {}", progress_.step);
+  }
+  throw comm::AgreedError(error.code(), error.what() + saved);
 }
 
 void Trainer::take_steps() {
@@ -143,7 +162,7 @@ void Trainer::check_replicas() {
 
 // A program whose open agreed to stop has changed nothing.
 bool Trainer::is_stopped(const executor::StepResult& result) {
-  if (result.outcome == executor::Outcome::data_failed) comm::agree(assembly_.world(), std::nullopt);  // throws
+  if (result.outcome == executor::Outcome::data_failed) end_for_data(std::nullopt);
   if (result.outcome != executor::Outcome::stopped) return false;
   for (const auto& [signal, stop] : stops)
     if (stop == result.stop) ending_.signal = signal;
@@ -156,6 +175,16 @@ executor::Stop Trainer::stop_asked() const {
   return executor::Stop::none;
 }
 
+// `own`: the failure of this rank.
+void Trainer::end_for_data(const std::optional<comm::Failure>& own) {
+  try {
+    comm::agree(assembly_.world(), own);
+  } catch (const comm::AgreedError& error) {
+    throw DataFailed(error.code(), error.what());
+  }
+  base::expect(false, "no rank says why it has no data");
+}
+
 std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program::StepKind kind) {
   try {
     return loader.next();
@@ -166,7 +195,7 @@ std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program
     inputs.data_failed = true;
     inputs.batches.assign(static_cast<std::size_t>(program.micro_steps), values_of(data::make_batch({})));
     (void)assembly_.executor().run(program, std::move(inputs));
-    comm::agree(assembly_.world(), comm::describe_failure(std::current_exception()));
+    end_for_data(comm::describe_failure(std::current_exception()));
     throw;
   }
 }
@@ -192,15 +221,26 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   const auto seconds = is_alone ? result.measured_s : base::seconds_now() - began;
   ending_.step_seconds += seconds;
   record(windows, result, lr, seconds);
-  if (result.outcome != executor::Outcome::non_finite) return;
-  const auto what =
-      fmt::format("step {}: {} is not finite ({})", progress_.step, result.non_finite_where, describe(windows));
-  if (settings.on_nonfinite == config::OnNonfinite::skip) {
-    base::log_warning("{}; the step is skipped", what);
-    return;
-  }
-  throw comm::AgreedError(base::ExitCode::non_finite,
-                          what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
+  if (result.outcome == executor::Outcome::done) skips_in_a_row_ = 0;
+  if (result.outcome == executor::Outcome::non_finite)
+    skip_or_end(
+        fmt::format("step {}: {} is not finite ({})", progress_.step, result.non_finite_where, describe(windows)));
+}
+
+// After a step whose numbers are not finite, and which has changed nothing.
+void Trainer::skip_or_end(const std::string& what) {
+  const auto& settings = assembly_.blueprint().settings.train;
+  if (settings.on_nonfinite == config::OnNonfinite::stop)
+    throw comm::AgreedError(base::ExitCode::non_finite,
+                            what + "; lower train.optimizer.lr, or pass over such steps with train.on_nonfinite skip");
+  if (++skips_in_a_row_ == settings.max_consecutive_skips)
+    throw comm::AgreedError(
+        base::ExitCode::non_finite,
+        fmt::format(
+            "{}; so were all of the last {} steps (train.max_consecutive_skips), which have changed nothing: go "
+            "on from an earlier checkpoint with a lower train.optimizer.lr",
+            what, skips_in_a_row_));
+  base::log_warning("{}; the step is skipped", what);
 }
 
 void Trainer::record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds) {
@@ -236,11 +276,13 @@ void Trainer::record(const data::StepWindows& windows, const executor::StepResul
 // stop.
 void Trainer::evaluate() {
   if (ending_.signal != 0 || evaluation_ == nullptr || progress_.evaluated_at == progress_.step) return;
+  const bool stops = assembly_.blueprint().settings.train.on_nonfinite == config::OnNonfinite::stop;
   const auto began = base::seconds_now();
   data::Loader loader(*evaluation_, loader_options(assembly_, {}, 1));
   EvaluationMetrics m{.step = progress_.step};
   double sum = 0;
   std::int64_t valid = 0;
+  std::string not_finite;
   while (auto loaded = next_step(loader, program::StepKind::evaluate)) {
     const auto& program = assembly_.program(program::StepKind::evaluate, loaded->windows.count);
     auto inputs = inputs_of(loaded->batches);
@@ -251,6 +293,10 @@ void Trainer::evaluate() {
     valid += result.valid_tokens;
     m.windows += result.sequences;
     if (saves_ != nullptr) saves_->poll();
+    if (result.outcome != executor::Outcome::non_finite || !not_finite.empty()) continue;
+    not_finite = fmt::format("evaluation after step {}: {} is not finite (held-out {})", progress_.step,
+                             result.non_finite_where, describe(loaded->windows));
+    if (stops) break;
   }
   m.tokens = valid;
   m.ce_loss = valid > 0 ? sum / static_cast<double>(valid) : std::numeric_limits<double>::quiet_NaN();
@@ -260,6 +306,10 @@ void Trainer::evaluate() {
   ending_.evaluation = m;
   if (metrics_ != nullptr) metrics_->write(m);
   report_.evaluation(m);
+  if (!not_finite.empty() && stops)
+    throw comm::AgreedError(base::ExitCode::non_finite,
+                            not_finite + "; lower train.optimizer.lr, or let it pass with train.on_nonfinite skip");
+  if (!not_finite.empty()) base::log_warning("{}; the run goes on", not_finite);
 }
 
 }  // namespace tessera::train

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "comm/agreement.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/position.h"
@@ -39,8 +40,10 @@ class Trainer {
           const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start = {},
           Saves* saves = nullptr, std::optional<EvaluationMetrics> evaluated = {});
 
-  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or (on_nonfinite stop) a loss or
-  // gradient is not finite: Error(non_finite). Evaluates every eval_steps and at the end. A signal ends the step under
+  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or a loss, held-out loss or gradient is
+  // not finite: AgreedError(non_finite), under on_nonfinite skip only after max_consecutive_skips such steps. Data that
+  // cannot be read end the run as a signal does, with a save; then their AgreedError is thrown. Evaluates every
+  // eval_steps and at the end. A signal ends the step under
   // way, and the evaluation under way after its present micro-batches, without a result. Compares replicas every
   // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. What is to be saved after a
   // step is saved before it is evaluated. Collective over the world.
@@ -48,9 +51,12 @@ class Trainer {
 
  private:
   void take_steps();
+  [[noreturn]] void end_with_a_save(const comm::AgreedError& error);
   void take_step(const data::StepWindows& windows, executor::StepInputs inputs);
   bool is_stopped(const executor::StepResult& result);
   [[nodiscard]] executor::Stop stop_asked() const;
+  void end_for_data(const std::optional<comm::Failure>& own);
+  void skip_or_end(const std::string& what);
   // The next step of `loader`. Its error is made known to all ranks in *open* of a step before it is thrown.
   std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
@@ -66,6 +72,7 @@ class Trainer {
   Saves* saves_;
   checkpoint::Progress progress_;
   std::int64_t checked_at_ = -1;
+  std::int64_t skips_in_a_row_ = 0;
   Ending ending_;
 };
 

@@ -96,6 +96,53 @@ TEST_CASE("skip passes over the steps that see an infinite weight, counts them, 
   }
 }
 
+TEST_CASE("so many skipped steps in a row that nothing can come of them stop the run; with 0 they never do") {
+  const SmallRun files;
+  const auto checkpoint = checkpoint_with_infinity(files, "model.layers.1.self_attn.o_proj.weight", 3);
+  const auto settings = [&](const std::string& limit) {
+    return files.settings(words_of(checkpoint, {"--train.on_nonfinite", "skip", "--train.max_consecutive_skips", limit,
+                                                "--train.max_steps", "12"}));
+  };
+  CHECK_THAT(message_of(settings("3")),
+             Catch::Matchers::ContainsSubstring("step 3: the output of layer 1 is not finite") &&
+                 Catch::Matchers::ContainsSubstring("so were all of the last 3 steps (train.max_consecutive_skips)"));
+  CHECK(read_metrics(files.output() / "metrics.jsonl").size() == 3);
+  CHECK_THAT(message_of(settings(std::to_string(config::TrainSettings{}.max_consecutive_skips))),
+             Catch::Matchers::StartsWith("step 10: "));
+  CHECK(run_training(settings("0")).ending.skipped == 12);
+}
+
+TEST_CASE("skipped steps among others are counted anew, however many they become") {
+  const SmallRun files;
+  const auto checkpoint = checkpoint_with_infinity(files, "model.embed_tokens.weight", 36 * 20 + 7);
+  // One window of four has the token whose embedding is infinite: at most twice in a row, at an epoch's border.
+  files.folder().write("some.jsonl", jsonl_of({{1, 2, 3, 4}, {6, 7, 36, 9}, {11, 12, 13, 14}, {3, 1, 4, 1}}));
+  const auto trained = run_training(files.settings(words_of(
+      checkpoint, {"--data.train_path", files.folder() / "some.jsonl", "--data.documents", "separate",
+                   "--data.max_seq_len", "4", "--train.global_batch_size", "1", "--train.num_train_epochs", "5",
+                   "--train.max_steps", "100", "--train.on_nonfinite", "skip", "--train.max_consecutive_skips", "3"})));
+  CHECK(trained.ending.skipped == 5);
+  CHECK(trained.ending.steps == 20);
+}
+
+TEST_CASE("a held-out loss that is no number stops the run with its evaluation's step, and is told under skip") {
+  const SmallRun files;
+  const Words words{
+      "--train.optimizer.lr", "1e30", "--train.max_steps", "1", "--data.eval_path", files.folder() / "eval.jsonl",
+      "--train.on_nonfinite"};
+  const auto message = message_of(files.settings(joined(words, {"stop"})));
+  CHECK_THAT(message, Catch::Matchers::StartsWith("evaluation after step 1: ") &&
+                          Catch::Matchers::ContainsSubstring(" is not finite (held-out epoch 0, windows 0 to 3)") &&
+                          Catch::Matchers::ContainsSubstring("train.on_nonfinite skip"));
+  const auto lines = read_metrics(files.output() / "metrics.jsonl");
+  REQUIRE(!lines.empty());
+  CHECK(std::isnan(lines.back().numbers.at("eval/ce_loss")));
+  const auto trained = run_training(files.settings(joined(words, {"skip"})));
+  CHECK(trained.ending.steps == 1);
+  REQUIRE(trained.ending.evaluation.has_value());
+  CHECK_FALSE(std::isfinite(trained.ending.evaluation->ce_loss));
+}
+
 TEST_CASE("a skipped step leaves weights, moments and the optimizer's count as they were") {
   const SmallRun files;
   const auto checkpoint = checkpoint_with_infinity(files, "model.layers.0.self_attn.o_proj.weight", 3);

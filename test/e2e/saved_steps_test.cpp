@@ -101,6 +101,26 @@ TEST_CASE(
   CHECK_THAT(start(go_on, "3"), ContainsSubstring("resumed from " + checkpoint_of(run.output(), 2).string()));
 }
 
+TEST_CASE("a held-out loss that is no number fails a run each time it is started again, and writes no weights") {
+  const SmallRun run;
+  const Words words{"--train.max_steps",
+                    "1",
+                    "--train.optimizer.lr",
+                    "1e30",
+                    "--data.eval_path",
+                    run.folder() / "eval.jsonl",
+                    "--train.checkpoint.save_hf_weights",
+                    "true"};
+  for (const int start : {1, 2}) {
+    const auto ended = train(run, joined(words, go_on), start);
+    INFO(ended.err);
+    CHECK(ended.code == 3);
+    CHECK_THAT(ended.err, ContainsSubstring("error evaluation after step 1: the output of layer 0"));
+    CHECK_FALSE(std::filesystem::exists(run.output() / "hf"));
+    CHECK(column(read_metrics(run.output() / "metrics.jsonl"), "eval/ce_loss").size() == 1);
+  }
+}
+
 TEST_CASE("skipped steps are counted on, and are not the optimizer's") {
   const SmallRun run;
   // Every second document has no targets; each document is a step.

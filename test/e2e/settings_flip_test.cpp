@@ -297,6 +297,11 @@ void add_train_cases(Cases& cases, const Bench& bench) {
   cases["train.enable_full_determinism"] = {start_line("precision")};  // the rest: test/gpu/training_test.cpp
   const Words diverging{optimizer + "type", "sgd", optimizer + "lr", "1e30", optimizer + "max_grad_norm", "0"};
   cases["train.on_nonfinite"] = {exit_code(), {}, diverging};
+  cases["train.max_consecutive_skips"] = {
+      exit_code(),
+      {},
+      joined(diverging, {"--train.on_nonfinite", "skip", "--train.max_consecutive_skips", "2"}),
+      {"0"}};
   cases["train.gradient_checkpointing.enable"] = {section("program")};
   cases["train.gradient_checkpointing.scope"] = {
       section("program"), {}, {"--train.gradient_checkpointing.enable", "true"}};
@@ -409,8 +414,8 @@ void check_changes(Bench& bench, const Field& field, const Case& one) {
       bench.run(bench.options(joined(joined(both, {"--" + field.path}), example)), one.view.start, one.earlier);
   CAPTURE(before.err, after.err);
   const bool is_about_the_end = one.view.start == Start::stopped_rank;
-  const bool may_stop = field.path == "train.on_nonfinite" || field.path == "data.on_bad_line" ||
-                        field.path == "train.checkpoint.allow_changes";
+  const bool may_stop = field.path == "train.on_nonfinite" || field.path == "train.max_consecutive_skips" ||
+                        field.path == "data.on_bad_line" || field.path == "train.checkpoint.allow_changes";
   CHECK((before.exit_code == 0 || may_stop || is_about_the_end));
   CHECK((after.exit_code == 0 || is_about_the_end));
   const auto seen_before = one.view.text(before);
