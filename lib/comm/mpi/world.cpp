@@ -20,10 +20,12 @@ namespace tessera::comm {
 namespace {
 
 // glibc returns freed blocks above the threshold to the system at once; a step would map and zero them again and again.
+// M_TOP_PAD stays as it is: it gives the arena of each thread 64 MiB at once, and glibc joins the small pieces in which
+// an arena falls apart only when it is used up, so that memory would grow with the steps until each had taken all of
+// it.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
-  mallopt(M_TOP_PAD, 64 << 20);
 }
 
 std::string host_name() {
