@@ -29,6 +29,16 @@ std::uint64_t Permutation::network(std::uint64_t x) const noexcept {
   return (left << half_bits_) | right;
 }
 
+std::vector<std::uint32_t> Permutation::rounds_table() const {
+  const std::uint64_t half = std::uint64_t{1} << half_bits_;
+  std::vector<std::uint32_t> table;
+  table.reserve(rounds * half);
+  for (std::uint64_t round = 0; round < rounds; ++round)
+    for (std::uint64_t right = 0; right < half; ++right)
+      table.push_back(static_cast<std::uint32_t>(philox_.bits((round << 32) | right) & (half - 1)));
+  return table;
+}
+
 // The network permutes 2^(2 half_bits) >= n numbers; following it until it lands below n again visits each number
 // below n from exactly one other.
 std::uint64_t Permutation::operator()(std::uint64_t i) const noexcept {

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numbers>
 #include <string_view>
+#include <vector>
 
 namespace tessera::base {
 
@@ -77,12 +79,42 @@ class Permutation {
   // Precondition: i < size().
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept;
 
+  // visit(place of i) for each i in ascending order, many times faster than one by one; in memory of a few times the
+  // square root of size().
+  template <class Visit>
+  void for_each(const Visit& visit) const;
+
  private:
+  // What a round of the network adds, by round and right half.
+  [[nodiscard]] std::vector<std::uint32_t> rounds_table() const;
   [[nodiscard]] std::uint64_t network(std::uint64_t x) const noexcept;
 
   std::uint64_t n_;
   Philox philox_;
   unsigned half_bits_;  // bits of each half
 };
+
+template <class Visit>
+void Permutation::for_each(const Visit& visit) const {
+  if (n_ < 2) {
+    for (std::uint64_t i = 0; i < n_; ++i) visit(i);
+    return;
+  }
+  const auto table = rounds_table();
+  const std::uint64_t half = std::uint64_t{1} << half_bits_;
+  for (std::uint64_t i = 0; i < n_; ++i) {
+    std::uint64_t x = i;
+    do {
+      std::uint64_t left = x >> half_bits_, right = x & (half - 1);
+      for (std::size_t round = 0; round < table.size(); round += half) {
+        const std::uint64_t mixed = left ^ table[round + right];
+        left = right;
+        right = mixed;
+      }
+      x = (left << half_bits_) | right;
+    } while (x >= n_);
+    visit(x);
+  }
+}
 
 }  // namespace tessera::base

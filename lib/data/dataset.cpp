@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quantity.h"
-#include "base/random.h"
 
 namespace tessera::data {
 namespace {
@@ -59,11 +58,14 @@ void Dataset::log_summary() const {
   base::log_info("{}: {}", corpus_.setting(), text);
 }
 
+base::Permutation Dataset::permutation(std::int64_t count, std::int64_t epoch) const {
+  return {static_cast<std::uint64_t>(count), options_.seed,
+          base::stream_of("data order") + static_cast<std::uint64_t>(epoch)};
+}
+
 std::function<std::int64_t(std::int64_t)> Dataset::order(std::int64_t count, std::int64_t epoch) const {
   if (options_.order == Order::file) return [](std::int64_t place) { return place; };
-  const base::Permutation permutation(static_cast<std::uint64_t>(count), options_.seed,
-                                      base::stream_of("data order") + static_cast<std::uint64_t>(epoch));
-  return [permutation](std::int64_t place) {
+  return [permutation = permutation(count, epoch)](std::int64_t place) {
     return static_cast<std::int64_t>(permutation(static_cast<std::uint64_t>(place)));
   };
 }
@@ -84,6 +86,30 @@ std::shared_ptr<const Packing> Dataset::packing(std::int64_t epoch) const {
 
 std::int64_t Dataset::windows(std::int64_t epoch) const {
   return options_.documents == config::Documents::joined ? joined_windows() : packing(epoch)->windows();
+}
+
+// Two windows that follow each other have more inputs than one holds, since the second one's first piece did not fit.
+Dataset::Bounds Dataset::window_bounds() const {
+  if (options_.documents == config::Documents::joined || options_.order == Order::file) return {windows(0), windows(0)};
+  std::int64_t inputs = 0, pieces = 0;
+  for (std::int64_t document = 0; document < corpus_.documents(); ++document) {
+    const std::int64_t own = std::max<std::int64_t>(0, corpus_.tokens_of(document) - 1);
+    inputs += own;
+    pieces += (own + options_.seq_len - 1) / options_.seq_len;
+  }
+  const std::int64_t least = (inputs + options_.seq_len - 1) / options_.seq_len;
+  return {least, std::min(pieces, 2 * least - 1)};
+}
+
+std::function<std::int64_t(std::int64_t)> Dataset::window_counter() const {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t document = 0; document < corpus_.documents(); ++document)
+    tokens.push_back(corpus_.tokens_of(document));
+  return [this, tokens = std::move(tokens)](std::int64_t epoch) {
+    Packing::Count count(options_.seq_len);
+    permutation(corpus_.documents(), epoch).for_each([&](std::uint64_t document) { count.add(tokens[document]); });
+    return count.windows();
+  };
 }
 
 Window Dataset::window(std::int64_t epoch, std::int64_t index) const {

@@ -10,18 +10,12 @@ namespace tessera::data {
 Packing::Packing(std::int64_t documents, Lengths lengths, Order order, std::int64_t capacity)
     : documents_(documents), lengths_(std::move(lengths)), order_(std::move(order)), capacity_(capacity) {
   base::expect(capacity_ >= 1, "windows of {} tokens", capacity_);
-  std::int64_t used = capacity_;  // full: the first piece begins a window
+  Count count(capacity_);
   for (std::int64_t place = 0; place < documents_; ++place) {
     const std::int64_t inputs = lengths_(order_(place)) - 1;
     if (inputs < 1) ++left_out_;
-    for (std::int64_t first = 0; first < inputs; first += capacity_) {
-      const std::int64_t size = std::min(capacity_, inputs - first);
-      if (used + size > capacity_) {
-        starts_.push_back({place, first});
-        used = 0;
-      }
-      used += size;
-    }
+    for (std::int64_t first = 0; first < inputs; first += capacity_)
+      if (count.place(std::min(capacity_, inputs - first))) starts_.push_back({place, first});
   }
 }
 

@@ -1,6 +1,7 @@
 // Packing of whole documents into windows, next-fit in the order given.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -28,6 +29,29 @@ class Packing {
 
   // Keeps both functions. 16 bytes a window.
   Packing(std::int64_t documents, Lengths lengths, Order order, std::int64_t capacity);
+
+  // How many windows a packing makes, document by document: no more of it is kept.
+  class Count {
+   public:
+    explicit Count(std::int64_t capacity) : capacity_(capacity), used_(capacity) {}
+    // The next document, of `tokens` tokens.
+    void add(std::int64_t tokens) {
+      for (std::int64_t left = tokens - 1; left > 0; left -= capacity_) place(std::min(capacity_, left));
+    }
+    // A piece; whether it begins a window.
+    bool place(std::int64_t inputs) {
+      const bool begins = used_ + inputs > capacity_;
+      used_ = begins ? inputs : used_ + inputs;
+      windows_ += begins ? 1 : 0;
+      return begins;
+    }
+    [[nodiscard]] std::int64_t windows() const { return windows_; }
+
+   private:
+    std::int64_t capacity_;
+    std::int64_t used_;  // of the last window; full: the first piece begins one
+    std::int64_t windows_ = 0;
+  };
 
   [[nodiscard]] std::int64_t windows() const { return static_cast<std::int64_t>(starts_.size()); }
   [[nodiscard]] std::int64_t left_out() const { return left_out_; }  // documents without a target

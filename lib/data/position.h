@@ -26,9 +26,10 @@ struct StepWindows {
 // Error(bad_input) if the position lies outside the epoch (a checkpoint of other data).
 [[nodiscard]] StepWindows step_at(const Dataset& dataset, Position position, std::int64_t global_batch);
 
-// Steps of an epoch of which `behind` windows have been trained on: ceil(windows left / global_batch), 0 if there are
-// fewer than that.
-[[nodiscard]] std::int64_t steps_in_epoch(const Dataset& dataset, std::int64_t epoch, std::int64_t global_batch,
-                                          std::int64_t behind = 0);
+// Steps from `from` to the end of the last epoch before `end_epoch`, but at most `enough`: of each epoch ceil(windows
+// left / global_batch). Epochs are looked at only if it is not known beforehand how many steps they have; a log line
+// tells when that takes long.
+[[nodiscard]] std::int64_t steps_until(const Dataset& dataset, Position from, std::int64_t end_epoch,
+                                       std::int64_t global_batch, std::int64_t enough);
 
 }  // namespace tessera::data

@@ -74,10 +74,8 @@ std::string describe(const data::StepWindows& w) {
 std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
                          std::int64_t global_batch, const checkpoint::Progress& start) {
   const auto limit = settings.max_steps > 0 ? settings.max_steps : std::numeric_limits<std::int64_t>::max();
-  std::int64_t steps = start.step;
-  for (auto epoch = start.epoch; epoch < settings.num_train_epochs && steps < limit; ++epoch)
-    steps += data::steps_in_epoch(training, epoch, global_batch, epoch == start.epoch ? start.window : 0);
-  return std::max(start.step, std::min(steps, limit));
+  return start.step + data::steps_until(training, {start.epoch, start.window}, settings.num_train_epochs, global_batch,
+                                        std::max<std::int64_t>(0, limit - start.step));
 }
 
 Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,

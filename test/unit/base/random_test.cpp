@@ -91,6 +91,16 @@ TEST_CASE("permutations have the values that the comparison with PyTorch relies 
   CHECK(first(Permutation(1000000, 9, 1), 4) == std::vector<std::uint64_t>{263763, 183821, 36201, 668097});
 }
 
+TEST_CASE("a permutation that is walked as a whole is the one that is asked element by element") {
+  for (const std::uint64_t n : {0U, 1U, 2U, 3U, 63U, 64U, 65U, 585U, 4097U}) {
+    const Permutation order(n, 42, 7);
+    std::vector<std::uint64_t> walked, asked;
+    order.for_each([&](std::uint64_t place) { walked.push_back(place); });
+    for (std::uint64_t i = 0; i < n; ++i) asked.push_back(order(i));
+    CHECK(walked == asked);
+  }
+}
+
 TEST_CASE("a permutation of a large range stays in it and does not repeat") {
   for (const std::uint64_t n : {std::uint64_t{1} << 40, (std::uint64_t{1} << 40) + 1, ~std::uint64_t{0}}) {
     const Permutation order(n, 3, 5);
