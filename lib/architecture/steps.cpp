@@ -1,6 +1,9 @@
 #include "architecture/steps.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -200,12 +203,14 @@ std::vector<Step> steps_of(const ModelConfig& config, config::BalanceLoss balanc
 
 std::vector<plan::Unit> units_of(const std::vector<Step>& steps) {
   std::vector<plan::Unit> units;
+  std::unordered_map<std::string_view, std::size_t> index;
   for (const Step& step : steps) {
     if (step.uses.empty()) continue;
-    auto unit = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.name == step.unit; });
-    if (unit == units.end()) unit = units.insert(units.end(), plan::Unit{step.unit, {}});
+    const auto [at, is_new] = index.try_emplace(step.unit, units.size());
+    if (is_new) units.push_back({step.unit, {}});
+    auto& uses = units[at->second].uses;
     for (const ParameterUse& used : step.uses)
-      if (std::find(unit->uses.begin(), unit->uses.end(), used.use) == unit->uses.end()) unit->uses.push_back(used.use);
+      if (std::find(uses.begin(), uses.end(), used.use) == uses.end()) uses.push_back(used.use);
   }
   return units;
 }

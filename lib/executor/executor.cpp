@@ -1,6 +1,8 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "executor/run.h"
@@ -9,18 +11,19 @@ namespace tessera::executor {
 
 namespace {
 
-std::size_t unit_index(const architecture::Architecture& architecture, const std::string& name) {
-  const auto& units = architecture.units();
-  const auto found = std::find_if(units.begin(), units.end(), [&](const plan::Unit& u) { return u.name == name; });
-  base::expect(found != units.end(), "no unit {}", name);
-  return static_cast<std::size_t>(found - units.begin());
+using UnitNumbers = std::unordered_map<std::string_view, std::size_t>;
+
+UnitNumbers numbers_of(const std::vector<plan::Unit>& units) {
+  UnitNumbers numbers;
+  for (std::size_t u = 0; u < units.size(); ++u) numbers.emplace(units[u].name, u);
+  return numbers;
 }
 
 model::Weights weights_of(const architecture::Step& step, const architecture::Architecture& architecture,
-                          fsdp::ParameterStore& store) {
+                          const UnitNumbers& units, fsdp::ParameterStore& store) {
   model::Weights weights{};
   if (step.unit.empty()) return weights;
-  const auto unit = unit_index(architecture, step.unit);
+  const auto unit = units.at(step.unit);
   const auto& uses = architecture.units()[unit].uses;
   for (const auto& u : step.uses) {
     const auto use = std::find(uses.begin(), uses.end(), u.use);
@@ -41,7 +44,8 @@ Executor::Executor(const architecture::Architecture& architecture, const model::
       optimizer_(optimizer),
       mesh_(mesh),
       options_(std::move(options)) {
-  for (const auto& step : architecture.steps()) weights_.push_back(weights_of(step, architecture, store));
+  const auto units = numbers_of(architecture.units());
+  for (const auto& step : architecture.steps()) weights_.push_back(weights_of(step, architecture, units, store));
   norm_groups_.emplace_back("dense");
   for (const auto& p : store.parameters())
     if (std::find(norm_groups_.begin(), norm_groups_.end(), p.placement.norm_group) == norm_groups_.end())

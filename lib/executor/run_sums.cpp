@@ -10,7 +10,6 @@
 #include "executor/run.h"
 #include "fsdp/element_type.h"
 #include "optim/gradient_norm.h"
-#include "plan/unit_storage.h"
 
 namespace tessera::executor {
 
@@ -201,11 +200,9 @@ void Executor::Run::finish_close() {
 }
 
 void Executor::Run::start_replicas(const Instruction& i) {
-  const auto& units = executor_.architecture_.units();
-  for (const auto& use : units[size_of(i.target)].uses) {
-    // A parameter that several units use has one shard gradient: it is summed with the first of them.
-    if (plan::home_unit(units, use.fqn) != size_of(i.target)) continue;
-    auto& p = executor_.store_.parameter(use.fqn);
+  // A parameter that several units use has one shard gradient: it is summed with the first of them.
+  for (const auto index : executor_.store_.home_parameters(size_of(i.target))) {
+    auto& p = executor_.store_.parameters()[index];
     const auto& group = executor_.mesh_.communicator(p.placement.replicate_group);
     under_way_[i.ticket].push_back(
         {p.placement.replicate_group,

@@ -70,25 +70,29 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
     parameters_.push_back({placement, std::move(box), at::empty(shape, master), at::zeros(shape, master),
                            plan::is_primary_holder(placement, layout, rank)});
   }
+  for (std::size_t k = 0; k < parameters_.size(); ++k) by_fqn_.emplace(parameters_[k].placement.parameter.fqn, k);
+  const plan::PlacementIndex index(placements);
+  const auto homes = plan::home_units(units);
   for (const auto& unit : units) {
     UnitState state{
         .unit = unit,
-        .storage = plan::unit_storage(unit, placements, layout, rank, element_sizes(options_.numbers), options_.slots)};
+        .storage = plan::unit_storage(unit, index, layout, rank, element_sizes(options_.numbers), options_.slots)};
     for (const auto& use : state.storage.uses)
       state.weights.push_back(std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute,
                                                                options_.numbers.master, options_.numbers.place));
-    for (const auto& use : unit.uses)
-      state.parameters.push_back(static_cast<std::size_t>(&parameter(use.fqn) - parameters_.data()));
+    for (const auto& use : unit.uses) {
+      state.parameters.push_back(by_fqn_.at(use.fqn));
+      if (homes.at(use.fqn) == units_.size()) state.home_parameters.push_back(state.parameters.back());
+    }
     units_.push_back(std::move(state));
     bind_gradients(units_.back(), nullptr);
   }
 }
 
 ShardedParameter& ParameterStore::parameter(const std::string& fqn) {
-  const auto found = std::find_if(parameters_.begin(), parameters_.end(),
-                                  [&](const ShardedParameter& p) { return p.placement.parameter.fqn == fqn; });
-  base::expect(found != parameters_.end(), "no parameter {}", fqn);
-  return *found;
+  const auto found = by_fqn_.find(fqn);
+  base::expect(found != by_fqn_.end(), "no parameter {}", fqn);
+  return parameters_[found->second];
 }
 
 std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parameter, plan::UseKind use,

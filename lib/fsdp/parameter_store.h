@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -73,6 +74,11 @@ class ParameterStore {
   [[nodiscard]] std::vector<Travelling> start_reduce(std::size_t unit);
   void give_back_gradient(std::size_t unit);
 
+  // The parameters, by their indices, whose first use is in the unit.
+  [[nodiscard]] const std::vector<std::size_t>& home_parameters(std::size_t unit) const {
+    return units_[unit].home_parameters;
+  }
+
   void zero_gradients();
 
  private:
@@ -81,6 +87,7 @@ class ParameterStore {
     plan::UnitStorage storage;
     std::vector<std::unique_ptr<device::Weight>> weights;
     std::vector<std::size_t> parameters;  // index of each use's parameter
+    std::vector<std::size_t> home_parameters;
     std::byte* value_slot = nullptr;
     std::byte* gradient_slot = nullptr;
     bool is_gathered = false;
@@ -98,6 +105,7 @@ class ParameterStore {
   StoreOptions options_;
   device::BufferPool weight_pool_, gradient_pool_;
   std::vector<ShardedParameter> parameters_;
+  std::unordered_map<std::string, std::size_t> by_fqn_;  // index in parameters_
   std::vector<UnitState> units_;
 };
 

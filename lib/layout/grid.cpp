@@ -43,16 +43,23 @@ std::int64_t Grid::group_size(const std::vector<std::string>& names) const {
   return product;
 }
 
+std::int64_t Grid::position_of(std::int64_t rank, const std::vector<Stride>& spanned) {
+  std::int64_t position = 0;
+  for (const Stride& axis : spanned) position = position * axis.size + rank / axis.stride % axis.size;
+  return position;
+}
+
 std::int64_t Grid::position(std::int64_t rank, const std::vector<std::string>& names) const {
   base::expect(rank >= 0 && rank < size(), "rank {} of {}", rank, size());
-  std::int64_t position = 0;
-  for (const Stride& axis : strides_of(names)) position = position * axis.size + rank / axis.stride % axis.size;
-  return position;
+  return position_of(rank, strides_of(names));
 }
 
 Group Grid::group(std::int64_t rank, const std::vector<std::string>& names) const {
   base::expect(rank >= 0 && rank < size(), "rank {} of {}", rank, size());
-  const std::vector<Stride> spanned = strides_of(names);
+  return group_of(rank, strides_of(names));
+}
+
+Group Grid::group_of(std::int64_t rank, const std::vector<Stride>& spanned) {
   std::int64_t first = rank;
   for (const Stride& axis : spanned) first -= rank / axis.stride % axis.size * axis.stride;
   Group members{first};
@@ -66,11 +73,13 @@ Group Grid::group(std::int64_t rank, const std::vector<std::string>& names) cons
   return members;
 }
 
-std::vector<Group> Grid::groups(const std::vector<std::string>& names) const {
-  std::vector<Group> all;
-  for (std::int64_t rank = 0; rank < size(); ++rank)
-    if (position(rank, names) == 0) all.push_back(group(rank, names));
-  return all;
+std::vector<Group> Grid::groups(const std::vector<std::string>& names, std::size_t most) const {
+  const std::vector<Stride> spanned = strides_of(names);
+  const std::int64_t ranks = size();
+  std::vector<Group> found;
+  for (std::int64_t rank = 0; rank < ranks && found.size() < most; ++rank)
+    if (position_of(rank, spanned) == 0) found.push_back(group_of(rank, spanned));
+  return found;
 }
 
 }  // namespace tessera::layout

@@ -63,13 +63,13 @@ std::string members_text(const Group& group) {
 }
 
 // "{0,1} {2,3}", and the number of groups if not all of them fit a line.
-std::string groups_text(const std::vector<Group>& groups) {
-  constexpr std::size_t line = 72;
+std::string groups_text(const Layout& layout, const std::string& name) {
+  constexpr std::size_t line = 72, most = 1 + line / 4;  // "{0} " is the shortest
   std::string text;
-  for (const Group& group : groups) {
+  for (const Group& group : layout.groups(name, most)) {
     const std::string members = members_text(group);
     if (!text.empty() && text.size() + members.size() > line)
-      return fmt::format("{} ... ({} groups)", text, groups.size());
+      return fmt::format("{} ... ({} groups)", text, layout.world() / layout.group_size(name));
     text += (text.empty() ? "" : " ") + members;
   }
   return text;
@@ -127,9 +127,9 @@ Group Layout::group(std::int64_t rank, const std::string& name) const {
   return span.grid->group(rank, span.axes);
 }
 
-std::vector<Group> Layout::groups(const std::string& name) const {
+std::vector<Group> Layout::groups(const std::string& name, std::size_t most) const {
   const Span span = span_of(name);
-  return span.grid->groups(span.axes);
+  return span.grid->groups(span.axes, most);
 }
 
 std::int64_t Layout::group_size(const std::string& name) const {
@@ -148,7 +148,7 @@ std::string describe_groups(const Layout& layout, std::int64_t rank) {
     const std::int64_t size = layout.group_size(name);
     const bool asked_for = name != "pp" && name != "ulysses" && name != "cp" && name != "tp";
     if (size == 1 && !asked_for) continue;
-    table.add_row({name, std::to_string(size), size == 1 ? "each rank alone" : groups_text(layout.groups(name)),
+    table.add_row({name, std::to_string(size), size == 1 ? "each rank alone" : groups_text(layout, name),
                    members_text(layout.group(rank, name))});
   }
   return table.str();

@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "config/settings.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,8 @@ namespace tessera::layout {
 
 // Ranks of one group in group order.
 using Group = std::vector<std::int64_t>;
+
+constexpr std::size_t all_groups = std::numeric_limits<std::size_t>::max();
 
 struct Axis {
   std::string name;
@@ -37,8 +41,8 @@ class Grid {
   [[nodiscard]] std::int64_t coordinate(std::int64_t rank, const std::string& name) const;
   // The group of `rank` spanned by the axes `names` (any order; members in grid order).
   [[nodiscard]] Group group(std::int64_t rank, const std::vector<std::string>& names) const;
-  // All groups spanned by `names`, by their first ranks: a partition of the ranks.
-  [[nodiscard]] std::vector<Group> groups(const std::vector<std::string>& names) const;
+  // The groups spanned by `names`, by their first ranks: a partition of the ranks, or its first `most` groups.
+  [[nodiscard]] std::vector<Group> groups(const std::vector<std::string>& names, std::size_t most = all_groups) const;
   // Number of ranks of each of these groups, and the position of `rank` in its own.
   [[nodiscard]] std::int64_t group_size(const std::vector<std::string>& names) const;
   [[nodiscard]] std::int64_t position(std::int64_t rank, const std::vector<std::string>& names) const;
@@ -50,6 +54,8 @@ class Grid {
     std::int64_t stride;
   };
   [[nodiscard]] std::vector<Stride> strides_of(const std::vector<std::string>& names) const;
+  [[nodiscard]] static std::int64_t position_of(std::int64_t rank, const std::vector<Stride>& spanned);
+  [[nodiscard]] static Group group_of(std::int64_t rank, const std::vector<Stride>& spanned);
 
   std::vector<Axis> axes_;
 };
@@ -102,8 +108,8 @@ class Layout {
   // Every group name of this layout, in a fixed order.
   [[nodiscard]] std::vector<std::string> group_names() const;
   [[nodiscard]] Group group(std::int64_t rank, const std::string& name) const;
-  // All groups of that name, by their first ranks: a partition of the ranks.
-  [[nodiscard]] std::vector<Group> groups(const std::string& name) const;
+  // The groups of that name, by their first ranks: a partition of the ranks, or its first `most` groups.
+  [[nodiscard]] std::vector<Group> groups(const std::string& name, std::size_t most = all_groups) const;
   [[nodiscard]] std::int64_t group_size(const std::string& name) const;
   // Position of `rank` in its group `name`.
   [[nodiscard]] std::int64_t position(std::int64_t rank, const std::string& name) const;

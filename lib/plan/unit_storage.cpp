@@ -1,37 +1,38 @@
 #include "plan/unit_storage.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace tessera::plan {
 
-const Placement& placement_of(const std::vector<Placement>& placements, const std::string& fqn) {
-  const auto found =
-      std::find_if(placements.begin(), placements.end(), [&](const Placement& p) { return p.parameter.fqn == fqn; });
-  base::expect(found != placements.end(), "no placement for {}", fqn);
-  return *found;
+PlacementIndex::PlacementIndex(const std::vector<Placement>& placements) {
+  by_fqn_.reserve(placements.size());
+  for (const Placement& placement : placements) by_fqn_.emplace(placement.parameter.fqn, &placement);
+}
+
+const Placement& PlacementIndex::of(std::string_view fqn) const {
+  const auto found = by_fqn_.find(fqn);
+  base::expect(found != by_fqn_.end(), "no placement for {}", fqn);
+  return *found->second;
 }
 
 bool has_several_ranks(const layout::Layout& layout, const std::string& group) {
   return !group.empty() && layout.group_size(group) > 1;
 }
 
-std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn) {
-  const auto home = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
-    return std::any_of(unit.uses.begin(), unit.uses.end(), [&](const Use& use) { return use.fqn == fqn; });
-  });
-  base::expect(home != units.end(), "no unit uses {}", fqn);
-  return static_cast<std::size_t>(home - units.begin());
+std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>& units) {
+  std::unordered_map<std::string, std::size_t> homes;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const Use& use : units[u].uses) homes.try_emplace(use.fqn, u);
+  return homes;
 }
 
-UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placements, const layout::Layout& layout,
+UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, const layout::Layout& layout,
                          std::int64_t rank, ElementSizes sizes, SlotPolicy policy) {
   constexpr std::int64_t alignment = 64;
   const auto aligned = [](std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   UnitStorage storage;
   for (const auto& use : unit.uses) {
-    const auto& placement = placement_of(placements, use.fqn);
+    const auto& placement = placements.of(use.fqn);
     UseStorage s{.box = use_box(placement, use.kind, layout, rank)};
     const bool shard_is_all =
         policy == SlotPolicy::bind_where_possible && !has_several_ranks(layout, gather_group(placement, use.kind));

@@ -3,7 +3,11 @@
 // One arithmetic for the memory plan and for the buffers that are really taken.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "layout/layout.h"
@@ -36,18 +40,26 @@ struct UnitStorage {
   std::int64_t gradient_bytes = 0;
 };
 
+// Finds placements by the names of their parameters, in constant time: made once, asked often. Refers to the list,
+// which must outlive it unchanged.
+class PlacementIndex {
+ public:
+  explicit PlacementIndex(const std::vector<Placement>& placements);
+  // Throws std::logic_error if there is none.
+  [[nodiscard]] const Placement& of(std::string_view fqn) const;
+
+ private:
+  std::unordered_map<std::string_view, const Placement*> by_fqn_;
+};
+
 // Offsets are multiples of 64 bytes.
-[[nodiscard]] UnitStorage unit_storage(const Unit& unit, const std::vector<Placement>& placements,
-                                       const layout::Layout& layout, std::int64_t rank, ElementSizes sizes,
-                                       SlotPolicy policy);
+[[nodiscard]] UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, const layout::Layout& layout,
+                                       std::int64_t rank, ElementSizes sizes, SlotPolicy policy);
 
 // Whether anything travels over the group: it has several ranks. No group ("") is a rank alone.
 [[nodiscard]] bool has_several_ranks(const layout::Layout& layout, const std::string& group);
 
-// The index of the first unit that uses `fqn`. Throws std::logic_error if none does.
-[[nodiscard]] std::size_t home_unit(const std::vector<Unit>& units, const std::string& fqn);
-
-// The placement of `fqn`. Throws std::logic_error if there is none.
-[[nodiscard]] const Placement& placement_of(const std::vector<Placement>& placements, const std::string& fqn);
+// By parameter: the index of the first unit that uses it.
+[[nodiscard]] std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>& units);
 
 }  // namespace tessera::plan

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "plan/unit_storage.h"
@@ -35,19 +37,17 @@ class Builder {
   Builder(const Architecture& architecture, const std::vector<plan::Placement>& placements,
           const layout::Layout& layout, const BuilderOptions& options)
       : architecture_(architecture), placements_(placements), layout_(layout), options_(options) {
-    auto stages = cut_into_stages(architecture, placements, layout, options.recompute, options.fusion);
+    auto stages = cut_into_stages(architecture, placements_, layout, options.recompute, options.fusion);
     program_.kind = options.kind;
     program_.micro_steps = options.micro_steps;
     program_.chains = std::move(stages.chains);
+    program_.exchange_groups = std::move(stages.exchange_groups);
     order_ = std::move(stages.order);
     name_units();
     note_shards();
+    note_chains();
     summed_.assign(program_.units.size(), false);
-    for (const auto& step : architecture.steps()) {
-      program_.exchanges.push_back(step.name());
-      const bool is_exchange = step.type == Step::Type::exchange;
-      program_.exchange_groups.push_back(is_exchange ? exchange_group(architecture, placements, layout, step) : "");
-    }
+    for (const auto& step : architecture.steps()) program_.exchanges.push_back(step.name());
     if (layout.world() > 1) program_.world_group = "world";
   }
 
@@ -67,21 +67,21 @@ class Builder {
 
  private:
   void name_units() {
+    const auto homes = plan::home_units(architecture_.units());
     for (const auto& unit : architecture_.units()) {
       program_.units.push_back(unit.name);
       auto& gathers = program_.unit_groups.emplace_back();
       auto& replicas = program_.replica_groups.emplace_back();
       for (const auto& use : unit.uses) {
-        const auto& placement = plan::placement_of(placements_, use.fqn);
+        const auto& placement = placements_.of(use.fqn);
         add_group(gathers, plan::gather_group(placement, use.kind));
         // A parameter that several units use has one shard gradient: it is summed with the first of them.
-        if (plan::home_unit(architecture_.units(), use.fqn) + 1 == program_.units.size())
-          add_group(replicas, placement.replicate_group);
+        if (homes.at(use.fqn) + 1 == program_.units.size()) add_group(replicas, placement.replicate_group);
       }
     }
   }
   void note_shards() {
-    std::map<std::string, std::vector<std::int32_t>> users;  // by parameter
+    std::unordered_map<std::string_view, std::vector<std::int32_t>> users;  // by parameter
     const auto& units = architecture_.units();
     for (std::size_t u = 0; u < units.size(); ++u)
       for (const auto& use : units[u].uses) users[use.fqn].push_back(static_cast<std::int32_t>(u));
@@ -90,9 +90,26 @@ class Builder {
       for (const auto& use : unit.uses) sharing.insert(users[use.fqn].begin(), users[use.fqn].end());
       sharing_.emplace_back(sharing.begin(), sharing.end());
       has_bound_gradient_.push_back(std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& use) {
-        const auto& placement = plan::placement_of(placements_, use.fqn);
+        const auto& placement = placements_.of(use.fqn);
         return !plan::has_several_ranks(layout_, plan::gather_group(placement, use.kind));
       }));
+    }
+  }
+  // What is asked of the chains again for every micro-step.
+  void note_chains() {
+    first_user_.assign(program_.units.size(), -1);
+    for (std::size_t k = 0; k < program_.chains.size(); ++k) {
+      for (const auto u : program_.chains[k].units)
+        if (auto& user = first_user_[static_cast<std::size_t>(u)]; user < 0) user = static_cast<std::int32_t>(k);
+      for (const auto& v : program_.chains[k].reads)
+        if (is_batch(v.kind) && std::find(batch_.begin(), batch_.end(), v) == batch_.end()) batch_.push_back(v);
+    }
+    if (architecture_.balance() == config::BalanceLoss::sequence) return;
+    for (std::size_t k = 0; k < architecture_.steps().size(); ++k) {
+      const auto& s = architecture_.steps()[k];
+      if (s.type != Step::Type::segment || s.segment != SegmentKind::route) continue;
+      last_route_ = static_cast<std::int32_t>(k);
+      counts_.push_back({ValueKind::router_count, s.layer});
     }
   }
   void add_group(std::vector<std::string>& groups, const std::string& group) const {
@@ -124,6 +141,7 @@ class Builder {
     wait.adds = std::move(adds);
     wait.frees = std::move(frees);
     emit(std::move(instruction));
+    for (const auto* list : {&wait.writes, &wait.adds}) awaited_.insert(list->begin(), list->end());
     in_flight_.push_back(std::move(wait));
   }
   void start_and_wait(Instruction instruction, std::vector<Resource> writes) {
@@ -131,6 +149,10 @@ class Builder {
     flush_all_waits();
   }
   void flush_waits(const Instruction& next) {
+    const auto is_awaited = [&](const Resource& r) { return awaited_.contains(r); };
+    if (std::none_of(next.reads.begin(), next.reads.end(), is_awaited) &&
+        std::none_of(next.adds.begin(), next.adds.end(), is_awaited))
+      return;
     const auto is_needed = [&](const Resource& r) {
       if (std::find(next.reads.begin(), next.reads.end(), r) != next.reads.end()) return true;
       // Sums into the same memory follow each other: in the order of the list, so that their bits do not depend on
@@ -147,13 +169,14 @@ class Builder {
   void end_waits(const IsNeeded& is_needed) {
     std::erase_if(in_flight_, [&](Instruction& wait) {
       if (!is_needed(wait)) return false;
+      for (const auto* list : {&wait.writes, &wait.adds})
+        for (const auto& r : *list) awaited_.erase(awaited_.find(r));
       program_.instructions.push_back(wait);
       return true;
     });
   }
   void flush_all_waits() {
-    for (auto& wait : in_flight_) program_.instructions.push_back(std::move(wait));
-    in_flight_.clear();
+    end_waits([](const Instruction&) { return true; });
   }
 
   // Stages of the forward pass, then of the backward pass, of micro-steps [first, end). They take turns: whenever one
@@ -161,9 +184,7 @@ class Builder {
   void emit_micro_steps(std::int32_t first, std::int32_t end) {
     last_of_turn_ = end - 1;
     for (micro_ = first; micro_ < end; ++micro_)
-      for (const auto& chain : program_.chains)
-        for (const auto& v : chain.reads)
-          if (is_batch(v.kind)) add_input(value_of(micro_, v));
+      for (const auto& v : batch_) program_.inputs.push_back(value_of(micro_, v));
     const auto stages = order_.size() * (trains() ? 2 : 1);
     std::vector<std::size_t> next(static_cast<std::size_t>(end - first), 0);
     for (micro_ = first; next.back() < stages; micro_ = micro_ + 1 < end ? micro_ + 1 : first)
@@ -184,10 +205,6 @@ class Builder {
   }
 
   static bool is_batch(ValueKind kind) { return kind <= ValueKind::sequence_starts; }
-  void add_input(const Resource& r) {
-    if (std::find(program_.inputs.begin(), program_.inputs.end(), r) == program_.inputs.end())
-      program_.inputs.push_back(r);
-  }
 
   [[nodiscard]] const Chain& chain(std::int32_t index) const {
     return program_.chains[static_cast<std::size_t>(index)];
@@ -217,16 +234,9 @@ class Builder {
 
   // The slots per expert are summed over the ranks of the micro-step once the last route has run.
   void emit_counts_after(const Chain& c) {
-    if (!trains() || architecture_.balance() == config::BalanceLoss::sequence) return;
-    std::int32_t last_route = -1;
+    if (!trains() || last_route_ < c.first || last_route_ > c.last) return;
     Instruction i{.op = Op::sum, .sum = SumKind::counts, .micro = micro_};
-    for (std::size_t k = 0; k < architecture_.steps().size(); ++k) {
-      const auto& s = architecture_.steps()[k];
-      if (s.type != Step::Type::segment || s.segment != SegmentKind::route) continue;
-      last_route = static_cast<std::int32_t>(k);
-      i.reads.push_back(value_of(micro_, {ValueKind::router_count, s.layer}));
-    }
-    if (last_route < c.first || last_route > c.last) return;
+    for (const auto& v : counts_) i.reads.push_back(value_of(micro_, v));
     start(std::move(i), {value_of(micro_, {ValueKind::balance_count, -1})});
   }
 
@@ -290,10 +300,7 @@ class Builder {
     if (micro_ != last_of_turn_) return;
     if (!reduces_each_micro_step() && !is_last_micro_step()) return;
     const auto is_first_user = [&](std::int32_t unit) {
-      const auto first = std::find_if(program_.chains.begin(), program_.chains.end(), [&](const Chain& other) {
-        return std::find(other.units.begin(), other.units.end(), unit) != other.units.end();
-      });
-      return &*first == &c;
+      return &chain(first_user_[static_cast<std::size_t>(unit)]) == &c;
     };
     if (std::none_of(c.units.begin(), c.units.end(), is_first_user)) return;
     ++reduced_chains_;
@@ -402,19 +409,24 @@ class Builder {
   }
 
   const Architecture& architecture_;
-  const std::vector<plan::Placement>& placements_;
+  const plan::PlacementIndex placements_;
   const layout::Layout& layout_;
   const BuilderOptions& options_;
   std::vector<Stage> order_;
   Program program_;
-  std::vector<Instruction> in_flight_;
+  std::vector<Instruction> in_flight_;                 // waits for what was started
+  std::multiset<Resource> awaited_;                    // what they write and add to
   std::int32_t reduced_chains_ = 0;                    // whose reductions have started
   std::map<std::int32_t, std::int32_t> reduced_with_;  // ticket of a reduction -> its chain among them
   // By unit: the units that share a parameter with it, itself included; and whether some gradient of it is formed in
   // the shard gradient itself, because no other rank has a part of it.
   std::vector<std::vector<std::int32_t>> sharing_;
   std::vector<bool> has_bound_gradient_;
-  std::vector<bool> summed_;  // by unit: over its replicas
+  std::vector<bool> summed_;              // by unit: over its replicas
+  std::vector<std::int32_t> first_user_;  // by unit: the first chain that uses it
+  std::vector<ValueId> batch_;            // what the chains read of a batch
+  std::vector<ValueId> counts_;           // slots of the experts, of each router; none for a balance by sequence
+  std::int32_t last_route_ = -1;          // its step
   std::int32_t micro_ = 0;
   std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
-#include "plan/unit_storage.h"
 
 namespace tessera::program {
 
@@ -19,20 +21,48 @@ using architecture::ValueId;
 
 namespace {
 
-// The extra parallel that cuts the parameters of the segment whose owners `step` speaks to.
-std::string owners_of(const Architecture& a, const std::vector<plan::Placement>& placements, const Step& step) {
-  const auto kind = step.layer >= 0 ? SegmentKind::experts : SegmentKind::lookup;
+// By layer (-1: the embedding): the extra parallel that cuts the parameters of the experts, or of the embedding.
+std::unordered_map<std::int32_t, std::string> owners_of(const Architecture& a, const plan::PlacementIndex& placements) {
+  std::unordered_map<std::int32_t, std::string> owners;
   for (const auto& s : a.steps()) {
-    if (s.type != Step::Type::segment || s.segment != kind || s.layer != step.layer) continue;
-    return plan::placement_of(placements, s.uses.front().use.fqn).extra;
+    if (s.type != Step::Type::segment) continue;
+    if (s.segment == SegmentKind::experts || s.segment == SegmentKind::lookup)
+      owners.try_emplace(s.layer, placements.of(s.uses.front().use.fqn).extra);
   }
-  return {};
+  return owners;
 }
 
-bool is_gathered_over_ranks(const std::vector<plan::Placement>& placements, const layout::Layout& layout,
-                            const Step& step) {
+std::string group_of(ExchangeKind exchange, const std::string& owners) {
+  switch (exchange) {
+    case ExchangeKind::sequence_to_heads:
+    case ExchangeKind::heads_to_sequence: return "ulysses";
+    case ExchangeKind::sum_tensor_parallel: return "tp";
+    case ExchangeKind::id_counts:
+    case ExchangeKind::ids_to_owners:
+    case ExchangeKind::rows_from_owners:
+    case ExchangeKind::row_counts:
+    case ExchangeKind::dispatch:
+    case ExchangeKind::combine: break;
+  }
+  return owners;
+}
+
+std::vector<std::string> exchange_groups_of(const Architecture& a, const plan::PlacementIndex& placements,
+                                            const layout::Layout& layout) {
+  auto owners = owners_of(a, placements);
+  std::vector<std::string> groups;
+  for (const auto& step : a.steps()) {
+    auto& group = groups.emplace_back();
+    if (step.type != Step::Type::exchange) continue;
+    auto name = group_of(step.exchange, owners[step.layer]);
+    if (plan::has_several_ranks(layout, name)) group = std::move(name);
+  }
+  return groups;
+}
+
+bool is_gathered_over_ranks(const plan::PlacementIndex& placements, const layout::Layout& layout, const Step& step) {
   return std::any_of(step.uses.begin(), step.uses.end(), [&](const architecture::ParameterUse& u) {
-    const auto& placement = plan::placement_of(placements, u.use.fqn);
+    const auto& placement = placements.of(u.use.fqn);
     return plan::has_several_ranks(layout, plan::gather_group(placement, u.use.kind));
   });
 }
@@ -60,8 +90,16 @@ std::string chain_name(const std::vector<Step>& steps, const Chain& c) {
   return first.name() + ".." + last.name();
 }
 
+using UnitNumbers = std::unordered_map<std::string_view, std::int32_t>;
+
+UnitNumbers numbers_of(const std::vector<plan::Unit>& units) {
+  UnitNumbers numbers;
+  for (std::size_t u = 0; u < units.size(); ++u) numbers.emplace(units[u].name, static_cast<std::int32_t>(u));
+  return numbers;
+}
+
 // Fills reads, writes, kept and units of a chain whose steps are known.
-void complete(Chain& chain, const std::vector<Step>& steps, const std::vector<plan::Unit>& units) {
+void complete(Chain& chain, const std::vector<Step>& steps, const UnitNumbers& units) {
   std::set<ValueId> made, read;
   const auto read_value = [&](ValueId v) {
     if (!made.contains(v) && read.insert(v).second) chain.reads.push_back(v);
@@ -81,10 +119,10 @@ void complete(Chain& chain, const std::vector<Step>& steps, const std::vector<pl
       if (architecture::is_kept(v.kind)) chain.kept.push_back(v);
     }
     if (step.unit.empty()) continue;
-    const auto u = std::find_if(units.begin(), units.end(), [&](const auto& x) { return x.name == step.unit; });
-    base::expect(u != units.end(), "step {} names no unit: {}", step.name(), step.unit);
-    const auto index = static_cast<std::int32_t>(u - units.begin());
-    if (std::find(chain.units.begin(), chain.units.end(), index) == chain.units.end()) chain.units.push_back(index);
+    const auto unit = units.find(step.unit);
+    base::expect(unit != units.end(), "step {} names no unit: {}", step.name(), step.unit);
+    if (std::find(chain.units.begin(), chain.units.end(), unit->second) == chain.units.end())
+      chain.units.push_back(unit->second);
   }
 }
 
@@ -111,25 +149,6 @@ void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recomp
 
 }  // namespace
 
-std::string exchange_group(const Architecture& a, const std::vector<plan::Placement>& placements,
-                           const layout::Layout& layout, const Step& step) {
-  const auto group = [&]() -> std::string {
-    switch (step.exchange) {
-      case ExchangeKind::sequence_to_heads:
-      case ExchangeKind::heads_to_sequence: return "ulysses";
-      case ExchangeKind::sum_tensor_parallel: return "tp";
-      case ExchangeKind::id_counts:
-      case ExchangeKind::ids_to_owners:
-      case ExchangeKind::rows_from_owners:
-      case ExchangeKind::row_counts:
-      case ExchangeKind::dispatch:
-      case ExchangeKind::combine: break;
-    }
-    return owners_of(a, placements, step);
-  }();
-  return plan::has_several_ranks(layout, group) ? group : std::string();
-}
-
 bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recompute) {
   const auto segments = segments_of(a.steps(), chain);
   if (recompute == Recompute::none || segments.front()->layer < 0) return false;
@@ -138,9 +157,10 @@ bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recomput
          (recompute == Recompute::full && segments.front()->segment != SegmentKind::merge);
 }
 
-Stages cut_into_stages(const Architecture& a, const std::vector<plan::Placement>& placements,
-                       const layout::Layout& layout, Recompute recompute, Fusion fusion) {
+Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placements, const layout::Layout& layout,
+                       Recompute recompute, Fusion fusion) {
   Stages stages;
+  stages.exchange_groups = exchange_groups_of(a, placements, layout);
   const auto& steps = a.steps();
   std::string unit;                   // the last one that the open chain uses
   std::int32_t layer = -1;            // of the open chain
@@ -150,7 +170,7 @@ Stages cut_into_stages(const Architecture& a, const std::vector<plan::Placement>
     const auto& step = steps[k];
     const auto index = static_cast<std::int32_t>(k);
     if (step.type == Step::Type::exchange) {
-      if (fusion == Fusion::none || !exchange_group(a, placements, layout, step).empty()) {
+      if (fusion == Fusion::none || !stages.exchange_groups[k].empty()) {
         stages.order.push_back({Stage::Type::exchange, index});
         open = false;
       } else {
@@ -174,8 +194,9 @@ Stages cut_into_stages(const Architecture& a, const std::vector<plan::Placement>
     stages.chains.back().last = index;
     if (!step.unit.empty()) unit = step.unit;
   }
+  const auto units = numbers_of(a.units());
   for (auto& chain : stages.chains) {
-    complete(chain, steps, a.units());
+    complete(chain, steps, units);
     chain.name = chain_name(steps, chain);
   }
   drop_inner_writes(stages.chains, a, recompute);

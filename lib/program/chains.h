@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "architecture/architecture.h"
 #include "layout/layout.h"
-#include "plan/placement.h"
+#include "plan/unit_storage.h"
 #include "program/program.h"
 
 namespace tessera::program {
@@ -27,19 +28,16 @@ struct Stage {
 struct Stages {
   std::vector<Chain> chains;
   std::vector<Stage> order;
+  // By step of the architecture: the group over which an exchange goes, that is the extra parallel that cuts the
+  // parameters of the segment between the two exchanges, or a dense axis; empty if it has one rank, and for segments.
+  std::vector<std::string> exchange_groups;
 };
 
 // Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are
 // recomputed, and where the next segment uses another unit that has to be gathered over more than one rank.
 [[nodiscard]] Stages cut_into_stages(const architecture::Architecture& architecture,
-                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                                     const plan::PlacementIndex& placements, const layout::Layout& layout,
                                      Recompute recompute, Fusion fusion);
-
-// The group over which exchange `step` goes: the extra parallel that cuts the parameters of the segment between the two
-// exchanges, or a dense axis; empty if it has one rank.
-[[nodiscard]] std::string exchange_group(const architecture::Architecture& architecture,
-                                         const std::vector<plan::Placement>& placements, const layout::Layout& layout,
-                                         const architecture::Step& step);
 
 // The chain runs again before its backward: all of a layer but a merge that stands alone (full), the experts (experts).
 [[nodiscard]] bool is_recomputed(const Chain& chain, const architecture::Architecture& architecture,

@@ -1,8 +1,11 @@
 #include "program/gather_schedule.h"
 
 #include <algorithm>
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace tessera::program {
 
@@ -70,26 +73,45 @@ void choose_starts(std::vector<Interval>& intervals, std::int32_t depth) {
   }
 }
 
-// What surrounds one instruction: intervals by their numbers, ascending.
-struct Place {
-  std::vector<std::size_t> gathers_before, waits_before, gathers_ahead, frees_after;
+// Something to put before or after an instruction, in the order of the members.
+struct Insertion {
+  enum class What : std::uint8_t { gather_needed, wait, gather_ahead, the_instruction, free };
+  std::size_t at = 0;  // the instruction
+  What what{};
+  std::size_t interval = 0;
+  friend auto operator<=>(const Insertion&, const Insertion&) = default;
 };
 
-std::vector<Place> places_of(const std::vector<Interval>& intervals, std::size_t instructions) {
-  std::vector<Place> places(instructions);
+std::vector<Insertion> insertions_of(const std::vector<Interval>& intervals) {
+  using What = Insertion::What;
+  std::vector<Insertion> insertions;
+  insertions.reserve(3 * intervals.size());
   for (std::size_t k = 0; k < intervals.size(); ++k) {
     const auto& interval = intervals[k];
-    auto& start = places[interval.start];
-    (interval.start == interval.first ? start.gathers_before : start.gathers_ahead).push_back(k);
-    places[interval.first].waits_before.push_back(k);
-    places[interval.last].frees_after.push_back(k);
+    insertions.push_back(
+        {interval.start, interval.start == interval.first ? What::gather_needed : What::gather_ahead, k});
+    insertions.push_back({interval.first, What::wait, k});
+    insertions.push_back({interval.last, What::free, k});
   }
-  return places;
+  std::sort(insertions.begin(), insertions.end());
+  return insertions;
 }
 
-Instruction unit_instruction(Op op, std::int32_t unit) {
-  Instruction i{.op = op};
-  i.target = unit;
+Instruction inserted(const Insertion& insertion, const Interval& interval, std::int32_t first_ticket) {
+  const Resource weights{.kind = ResourceKind::weights, .micro = -1, .index = interval.unit, .value = {}};
+  Instruction i;
+  i.target = interval.unit;
+  if (insertion.what == Insertion::What::free) {
+    i.op = Op::free;
+    i.frees.push_back(weights);
+    return i;
+  }
+  i.ticket = first_ticket + static_cast<std::int32_t>(insertion.interval);
+  i.op = Op::gather;
+  if (insertion.what != Insertion::What::wait) return i;
+  i.op = Op::wait;
+  i.waits_for = Op::gather;
+  i.writes.push_back(weights);
   return i;
 }
 
@@ -101,31 +123,17 @@ void schedule_gathers(Program& program, const BuilderOptions& options) {
   std::int32_t next_ticket = 0;
   for (const auto& i : program.instructions) next_ticket = std::max(next_ticket, i.ticket + 1);
 
+  const auto insertions = insertions_of(intervals);
   std::vector<Instruction> scheduled;
-  const auto gather = [&](std::size_t k) {
-    auto i = unit_instruction(Op::gather, intervals[k].unit);
-    i.ticket = next_ticket + static_cast<std::int32_t>(k);
-    scheduled.push_back(std::move(i));
-  };
-  const auto wait = [&](std::size_t k) {
-    auto i = unit_instruction(Op::wait, intervals[k].unit);
-    i.waits_for = Op::gather;
-    i.ticket = next_ticket + static_cast<std::int32_t>(k);
-    i.writes.push_back({.kind = ResourceKind::weights, .micro = -1, .index = intervals[k].unit, .value = {}});
-    scheduled.push_back(std::move(i));
-  };
-  const auto free = [&](std::size_t k) {
-    auto i = unit_instruction(Op::free, intervals[k].unit);
-    i.frees.push_back({.kind = ResourceKind::weights, .micro = -1, .index = intervals[k].unit, .value = {}});
-    scheduled.push_back(std::move(i));
-  };
-  const auto places = places_of(intervals, program.instructions.size());
-  for (std::size_t p = 0; p < places.size(); ++p) {
-    std::for_each(places[p].gathers_before.begin(), places[p].gathers_before.end(), gather);
-    std::for_each(places[p].waits_before.begin(), places[p].waits_before.end(), wait);
-    std::for_each(places[p].gathers_ahead.begin(), places[p].gathers_ahead.end(), gather);
+  scheduled.reserve(program.instructions.size() + insertions.size());
+  auto next = insertions.begin();
+  for (std::size_t p = 0; p < program.instructions.size(); ++p) {
+    const Insertion here{.at = p, .what = Insertion::What::the_instruction};
+    for (; next != insertions.end() && *next < here; ++next)
+      scheduled.push_back(inserted(*next, intervals[next->interval], next_ticket));
     scheduled.push_back(std::move(program.instructions[p]));
-    std::for_each(places[p].frees_after.begin(), places[p].frees_after.end(), free);
+    for (; next != insertions.end() && next->at == p; ++next)
+      scheduled.push_back(inserted(*next, intervals[next->interval], next_ticket));
   }
   program.instructions = std::move(scheduled);
 }

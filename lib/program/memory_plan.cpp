@@ -37,7 +37,9 @@ class Walk {
  public:
   Walk(const Program& program, const architecture::Architecture& architecture,
        const std::vector<plan::UnitStorage>& storages, const MemoryFacts& facts)
-      : program_(program), architecture_(architecture), storages_(storages), facts_(facts) {}
+      : program_(program), architecture_(architecture), storages_(storages), facts_(facts) {
+    for (const auto& chain : program.chains) graph_bytes_.push_back(graph_bytes(chain));
+  }
 
   void run() {
     for (const auto& r : program_.inputs) make(r);
@@ -62,12 +64,14 @@ class Walk {
     const auto element = static_cast<double>(facts_.sizes.compute_bytes);
     if (r.kind == ResourceKind::value || r.kind == ResourceKind::gradient)
       return architecture::value_bytes(r.value.kind, architecture_.config(), facts_.tokens, facts_.sequences, element);
-    if (r.kind != ResourceKind::graph) return 0;
-    const auto& chain = program_.chains[static_cast<std::size_t>(r.index)];
+    return r.kind == ResourceKind::graph ? graph_bytes_[static_cast<std::size_t>(r.index)] : 0;
+  }
+
+  [[nodiscard]] double graph_bytes(const Chain& chain) const {
     double sum = 0;
     for (auto k = chain.first; k <= chain.last; ++k)
       sum += architecture_.cost(architecture_.steps()[static_cast<std::size_t>(k)], facts_.tokens).kept_bytes;
-    return sum * element / 4;  // costs are stated for float32
+    return sum * static_cast<double>(facts_.sizes.compute_bytes) / 4;  // costs are stated for float32
   }
 
   void make(const Resource& r) {
@@ -86,6 +90,7 @@ class Walk {
   const architecture::Architecture& architecture_;
   const std::vector<plan::UnitStorage>& storages_;
   const MemoryFacts& facts_;
+  std::vector<double> graph_bytes_;  // by chain
   SlotCounter weights_, gradients_;
   std::set<Resource> live_;
   double now_ = 0, peak_ = 0;
@@ -101,9 +106,10 @@ double MemoryPlan::total() const {
 MemoryPlan plan_memory(const Program& program, const architecture::Architecture& architecture,
                        const std::vector<plan::Placement>& placements, const layout::Layout& layout, std::int64_t rank,
                        const MemoryFacts& facts) {
+  const plan::PlacementIndex index(placements);
   std::vector<plan::UnitStorage> storages;
   for (const auto& unit : architecture.units())
-    storages.push_back(plan::unit_storage(unit, placements, layout, rank, facts.sizes, facts.slots));
+    storages.push_back(plan::unit_storage(unit, index, layout, rank, facts.sizes, facts.slots));
   Walk walk(program, architecture, storages, facts);
   walk.run();
 

@@ -6,20 +6,18 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
+#include "program/resource_numbers.h"
 
 namespace tessera::program {
 
 namespace {
 
-bool contains(const std::vector<Resource>& list, const Resource& r) {
-  return std::find(list.begin(), list.end(), r) != list.end();
-}
-
 class Checker {
  public:
-  explicit Checker(const Program& program) : program_(program) {
+  explicit Checker(const Program& program) : program_(program), numbers_(program), live_(numbers_), freed_(numbers_) {
     for (const auto& r : program.inputs) live_.insert(r);
     for (const auto& i : program.instructions)
       if (i.op == Op::wait) waits_[i.ticket] = &i;
@@ -32,18 +30,26 @@ class Checker {
     }
     for (const auto& [ticket, start] : in_flight_)
       faults_.push_back(fmt::format("{} is never waited for: Wait is missing", describe(program_, *start)));
-    const std::set<Resource> results(program_.results.begin(), program_.results.end());
-    for (const auto& r : results)
-      if (!live_.contains(r)) faults_.push_back(fmt::format("the result {} is missing", name(program_, r)));
-    for (const auto& r : live_)
-      if (!results.contains(r))
-        faults_.push_back(fmt::format("{} is never freed: {} is missing", name(program_, r), consumer(r)));
+    for (const auto& r : program_.results)
+      if (!live_.erase(r)) faults_.push_back(fmt::format("the result {} is missing", name(program_, r)));
+    check_all_freed(program_.inputs);
+    for (const auto& i : program_.instructions) {
+      check_all_freed(i.writes);
+      check_all_freed(i.adds);
+    }
     return std::move(faults_);
   }
 
  private:
   void fault(const Instruction& i, const std::string& what) {
     faults_.push_back(fmt::format("line {}: {}: {}", line_, describe(program_, i), what));
+  }
+
+  // Of what was made once, after the last instruction.
+  void check_all_freed(const std::vector<Resource>& list) {
+    for (const auto& r : list)
+      if (live_.erase(r))
+        faults_.push_back(fmt::format("{} is never freed: {} is missing", name(program_, r), consumer(r)));
   }
 
   void check_instruction(const Instruction& i) {
@@ -64,7 +70,7 @@ class Checker {
     }
     for (const auto& r : i.adds) make(r);
     for (const auto& r : i.frees) {
-      if (live_.erase(r) == 0) fault(i, fmt::format("frees {}, which is missing", name(program_, r)));
+      if (!live_.erase(r)) fault(i, fmt::format("frees {}, which is missing", name(program_, r)));
       freed_.insert(r);
     }
     if (is_started(i.op)) start(i);
@@ -80,7 +86,8 @@ class Checker {
     if (is_sum(i, SumKind::replicas) && !summed_.insert(i.target).second)
       fault(i, "sums replicas that are summed already");
     if (is_sum(i, SumKind::close)) close(i);
-    if (!in_flight_.emplace(i.ticket, &i).second) fault(i, "is under way already");
+    if (!in_flight_.emplace(i.ticket, &i).second) return fault(i, "is under way already");
+    note(i);
   }
 
   void check_gathered_once(const Instruction& gather) {
@@ -127,20 +134,20 @@ class Checker {
     const auto found = in_flight_.find(wait.ticket);
     if (found == in_flight_.end() || found->second->op != wait.waits_for || found->second->target != wait.target)
       return fault(wait, fmt::format("{} was not started: it is missing", describe(program_, wait).substr(5)));
+    forget(*found->second);
     in_flight_.erase(found);
   }
 
   // What an operation under way reads must stay as it is until its wait.
   void check_not_in_use(const Instruction& i, const Resource& r) {
-    for (const auto& [ticket, start] : in_flight_)
-      if (contains(start->reads, r))
-        fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r),
-                             describe(program_, *start)));
+    for (const auto* start : found_in(reading_, r))
+      fault(i, fmt::format("changes {} while {} reads it: its Wait is missing before", name(program_, r),
+                           describe(program_, *start)));
   }
 
   // What an operation under way adds to is there already, but not yet what its readers want.
   void check_not_under_way(const Instruction& i, const Resource& r) {
-    for (const auto* start : adding_to(r))
+    for (const auto* start : found_in(adding_, r))
       fault(i, fmt::format("reads {} while {} adds to it: its Wait is missing before", name(program_, r),
                            describe(program_, *start)));
   }
@@ -148,18 +155,34 @@ class Checker {
   // Two sums into the same memory at once race, or come in any order.
   void check_no_other_sum(const Instruction& i, const Resource& r) {
     if (r.kind != ResourceKind::shard_gradient) return;
-    for (const auto* start : adding_to(r))
+    for (const auto* start : found_in(adding_, r))
       fault(i, fmt::format("adds to {} while {} does: its Wait is missing before", name(program_, r),
                            describe(program_, *start)));
   }
 
-  [[nodiscard]] std::vector<const Instruction*> adding_to(const Resource& r) const {
-    std::vector<const Instruction*> starts;
-    for (const auto& [ticket, start] : in_flight_) {
-      const auto wait = waits_.find(ticket);
-      if (wait != waits_.end() && contains(wait->second->adds, r)) starts.push_back(start);
-    }
-    return starts;
+  using Starts = std::vector<const Instruction*>;
+  using StartsByResource = std::map<Resource, Starts>;
+
+  [[nodiscard]] static Starts found_in(const StartsByResource& starts, const Resource& r) {
+    const auto found = starts.find(r);
+    return found == starts.end() ? Starts() : found->second;
+  }
+
+  // Keeps reading_ and adding_ as in_flight_ is.
+  void note(const Instruction& start) {
+    for (const auto& r : start.reads) reading_[r].push_back(&start);
+    if (const auto wait = waits_.find(start.ticket); wait != waits_.end())
+      for (const auto& r : wait->second->adds) adding_[r].push_back(&start);
+  }
+  void forget(const Instruction& start) {
+    const auto erase = [&](StartsByResource& starts, const Resource& r) {
+      auto& list = starts[r];
+      std::erase(list, &start);
+      if (list.empty()) starts.erase(r);
+    };
+    for (const auto& r : start.reads) erase(reading_, r);
+    if (const auto wait = waits_.find(start.ticket); wait != waits_.end())
+      for (const auto& r : wait->second->adds) erase(adding_, r);
   }
 
   static std::string consumer(const Resource& r) {
@@ -182,8 +205,11 @@ class Checker {
   std::size_t line_ = 0;
   bool is_opened_ = false, is_closed_ = false;  // *open* has ended, *close* has started
   std::set<std::int32_t> summed_;               // units whose sum over replicas has started
-  std::set<Resource> live_, freed_;
-  std::map<std::int32_t, const Instruction*> waits_, in_flight_;  // by ticket
+  ResourceNumbers numbers_;
+  ResourceSet live_, freed_;
+  std::unordered_map<std::int32_t, const Instruction*> waits_;  // by ticket
+  std::map<std::int32_t, const Instruction*> in_flight_;        // by ticket
+  StartsByResource reading_, adding_;                           // of those in flight
   std::vector<std::string> faults_;
 };
 

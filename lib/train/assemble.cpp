@@ -123,9 +123,8 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .measured = measured(blueprint.settings.train.debug.only)};
 }
 
-// The first index of each rank of the group that cuts dim 0 of `fqn`.
-std::vector<std::int64_t> first_of_owners(const Blueprint& blueprint, const std::string& fqn) {
-  const auto& placement = plan::placement_of(blueprint.placements, fqn);
+// The first index of each rank of the group that cuts dim 0 of a parameter.
+std::vector<std::int64_t> first_of_owners(const Blueprint& blueprint, const plan::Placement& placement) {
   if (placement.extra.empty()) return {0};
   const auto ranks = blueprint.layout.group_size(placement.extra);
   std::vector<std::int64_t> first;
@@ -137,13 +136,15 @@ std::vector<std::int64_t> first_of_owners(const Blueprint& blueprint, const std:
 model::Owners owners_of(const Blueprint& blueprint, std::int64_t rank) {
   using architecture::Role;
   const auto& config = blueprint.architecture.config();
+  const plan::PlacementIndex placements(blueprint.placements);
   model::Owners owners;
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     owners.first_expert.push_back(
-        config.is_moe_layer(layer) ? first_of_owners(blueprint, architecture::parameter_fqn(Role::experts_gate, layer))
-                                   : std::vector<std::int64_t>{0});
-  const auto embedding = architecture::parameter_fqn(Role::embedding, 0);
-  const auto& extra = plan::placement_of(blueprint.placements, embedding).extra;
+        config.is_moe_layer(layer)
+            ? first_of_owners(blueprint, placements.of(architecture::parameter_fqn(Role::experts_gate, layer)))
+            : std::vector<std::int64_t>{0});
+  const auto& embedding = placements.of(architecture::parameter_fqn(Role::embedding, 0));
+  const auto& extra = embedding.extra;
   owners.first_id = first_of_owners(blueprint, embedding);
   owners.own_first_id =
       owners.first_id[static_cast<std::size_t>(extra.empty() ? 0 : blueprint.layout.position(rank, extra))];
@@ -231,7 +232,7 @@ program::Program make_program(const Blueprint& blueprint, program::StepKind kind
   return program;
 }
 
-program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank) {
+program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank, const program::Program& full_step) {
   const auto& settings = blueprint.settings;
   program::MemoryFacts facts;
   facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
@@ -241,13 +242,13 @@ program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t ra
   facts.optimizer_states = optimizer_states(settings.train.optimizer);
   facts.sequences = settings.train.micro_batch_size;
   facts.tokens = facts.sequences * settings.data.max_seq_len;
-  const auto plan_of = [&](program::StepKind kind, std::int64_t windows) {
-    return program::plan_memory(make_program(blueprint, kind, windows), blueprint.architecture, blueprint.placements,
-                                blueprint.layout, rank, facts);
+  const auto plan_of = [&](const program::Program& program) {
+    return program::plan_memory(program, blueprint.architecture, blueprint.placements, blueprint.layout, rank, facts);
   };
-  const auto training = program::larger_of(plan_of(program::StepKind::train, blueprint.global_batch),
-                                           plan_of(program::StepKind::train, 1));
-  auto plan = program::larger_of(training, plan_of(program::StepKind::evaluate, blueprint.global_batch));
+  const auto training =
+      program::larger_of(plan_of(full_step), plan_of(make_program(blueprint, program::StepKind::train, 1)));
+  auto plan = program::larger_of(training,
+                                 plan_of(make_program(blueprint, program::StepKind::evaluate, blueprint.global_batch)));
   if (settings.train.checkpoint.save_async)
     plan.purposes.push_back(
         {"copy for saves", static_cast<double>(copied_elements(blueprint, rank) * facts.sizes.master_bytes *
@@ -279,7 +280,7 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
     : blueprint_(std::move(blueprint)),
       rank_(world->rank()),
       mesh_(blueprint_.layout, world, gpu_world),
-      memory_plan_(make_memory_plan(blueprint_, rank_)) {
+      memory_plan_(make_memory_plan(blueprint_, rank_, program(program::StepKind::train, blueprint_.global_batch))) {
   store_ =
       std::make_unique<fsdp::ParameterStore>(blueprint_.architecture.units(), blueprint_.placements, blueprint_.layout,
                                              mesh_, rank_, store_options(blueprint_, memory_plan_));

@@ -53,8 +53,9 @@ struct Blueprint {
 // The checked program of a step of `windows` sequences.
 [[nodiscard]] program::Program make_program(const Blueprint& blueprint, program::StepKind kind, std::int64_t windows);
 
-// What the programs of a run need on `rank`: a full step, the shortest one, an evaluation.
-[[nodiscard]] program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank);
+// What the programs of a run need on `rank`: a full step, whose program is given, the shortest one, an evaluation.
+[[nodiscard]] program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank,
+                                                   const program::Program& full_step);
 
 // Opens the training or the held-out data; null if no path is set.
 enum class Split : std::uint8_t { training, evaluation };

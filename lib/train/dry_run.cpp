@@ -16,7 +16,8 @@ namespace {
 std::string describe_program(const program::Program& program) {
   std::string text;
   std::size_t line = 0;
-  for (const auto& instruction : program::describe(program)) text += fmt::format("{:5}  {}\n", line++, instruction);
+  for (const auto& instruction : program.instructions)
+    text += fmt::format("{:5}  {}\n", line++, program::describe(program, instruction));
   return text;
 }
 
@@ -37,7 +38,7 @@ std::string dry_run(const config::Settings& settings, std::int64_t world, std::i
   const auto training = make_dataset(blueprint, Split::training);
   const auto evaluation = make_dataset(blueprint, Split::evaluation);
   const auto program = make_program(blueprint, program::StepKind::train, blueprint.global_batch);
-  const auto memory = make_memory_plan(blueprint, rank);
+  const auto memory = make_memory_plan(blueprint, rank, program);
   const auto& architecture = blueprint.architecture;
 
   std::string text = "# settings\n" + config::dump_settings(settings);

@@ -20,7 +20,7 @@ constexpr std::int64_t bytes_of_float = 8, bytes_of_index = 8;  // float64 and i
 
 void add_unit(const train::Blueprint& b, const plan::Unit& unit, program::Op op, std::int64_t rank, Bytes& bytes) {
   for (const auto& use : unit.uses) {
-    const auto& placement = plan::placement_of(b.placements, use.fqn);
+    const auto& placement = plan::PlacementIndex(b.placements).of(use.fqn);
     const auto group = plan::gather_group(placement, use.kind);
     if (group.empty()) continue;
     for (const auto member : b.layout.group(rank, group)) {
@@ -35,8 +35,8 @@ void add_unit(const train::Blueprint& b, const plan::Unit& unit, program::Op op,
 void add_replicas(const train::Blueprint& b, const plan::Unit& unit, std::size_t index, std::int64_t rank,
                   Bytes& bytes) {
   for (const auto& use : unit.uses) {
-    if (plan::home_unit(b.architecture.units(), use.fqn) != index) continue;
-    const auto& placement = plan::placement_of(b.placements, use.fqn);
+    if (plan::home_units(b.architecture.units()).at(use.fqn) != index) continue;
+    const auto& placement = plan::PlacementIndex(b.placements).of(use.fqn);
     const auto& group = placement.replicate_group;
     const auto ranks = group.empty() ? 1 : b.layout.group_size(group);
     if (ranks > 1)
@@ -92,7 +92,7 @@ class ExchangePlan {
 
  private:
   [[nodiscard]] std::string extra_of(Role role, std::int64_t layer) const {
-    return plan::placement_of(blueprint_.placements, architecture::parameter_fqn(role, layer)).extra;
+    return plan::PlacementIndex(blueprint_.placements).of(architecture::parameter_fqn(role, layer)).extra;
   }
 
   // Counts, ids; rows there and their gradients back.

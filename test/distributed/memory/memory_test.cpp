@@ -106,7 +106,8 @@ TEST_CASE("shards, optimizer state and pools take what the memory plan says, and
     CAPTURE(c.ep, c.emb, c.mode, c.precision, c.optimizer);
     const auto settings = files.settings(c.words());
     auto blueprint = blueprint_of(settings, world().size());
-    const auto plan = train::make_memory_plan(blueprint, world().rank());
+    const auto plan = train::make_memory_plan(
+        blueprint, world().rank(), train::make_program(blueprint, program::StepKind::train, blueprint.global_batch));
     const MemoryCount count;
     train::Assembly assembly(std::move(blueprint), world().communicator());
     const auto assembled = count.so_far();

@@ -49,7 +49,7 @@ std::uint64_t hash_of(const at::Tensor& tensor) {
 // What this rank computes with: gathered as its segments get it.
 at::Tensor as_used(train::Assembly& assembly, const std::string& fqn) {
   const auto& units = assembly.blueprint().architecture.units();
-  const auto unit = plan::home_unit(units, fqn);
+  const auto unit = plan::home_units(units).at(fqn);
   const auto& uses = units[unit].uses;
   const auto use = std::find_if(uses.begin(), uses.end(), [&](const plan::Use& u) { return u.fqn == fqn; });
   for (auto& travelling : assembly.store().start_gather(unit)) travelling.handle->wait();

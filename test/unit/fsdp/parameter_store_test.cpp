@@ -38,7 +38,7 @@ struct Small {
                                    .master_bytes = static_cast<std::int64_t>(at::elementSize(numbers.master)),
                                    .same_type = numbers.compute == numbers.master};
     for (const auto& unit : units) {
-      const auto storage = plan::unit_storage(unit, placements, layout, 0, sizes, slots);
+      const auto storage = plan::unit_storage(unit, plan::PlacementIndex(placements), layout, 0, sizes, slots);
       if (storage.value_bytes > 0) ++options.weight_slots[storage.value_bytes];
       if (storage.gradient_bytes > 0) ++options.gradient_slots[storage.gradient_bytes];
     }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "program/memory_plan.h"
+#include "program/order_checks.h"
 #include "small_model.h"
 #include "support/catch.h"
 
@@ -220,6 +222,25 @@ TEST_CASE("a prefetch depth of n has the units of n chains under way while a cha
     }
     CHECK(most == units_ahead[static_cast<std::size_t>(depth)]);
   }
+}
+
+// The two below take a second each, and hours (the entry's limit ends them) if what is done for one thing grows with
+// all that there are.
+TEST_CASE("a step of 100,000 micro-steps is built and checked in time that grows as their number") {
+  const test::SmallModel model;
+  const auto program =
+      model.build({.kind = StepKind::evaluate, .micro_steps = 100'000, .mode = FsdpMode::zero1, .prefetch_depth = 0});
+  CHECK(program.inputs.size() == std::size_t{100'000} * model.build({.kind = StepKind::evaluate}).inputs.size());
+  CHECK(check_order(program).empty());
+}
+
+TEST_CASE("a model of 5,000 layers is placed, built, checked and planned in time that grows as their number") {
+  const auto model = test::SmallModel::of_layers(5000);
+  const auto program = model.build({.recompute = Recompute::full});
+  CHECK(program.chains.size() == 5002);
+  CHECK(check_order(program).empty());
+  const auto plan = plan_memory(program, model.architecture, model.placements, model.layout, 0, {.tokens = 8});
+  CHECK(plan.purposes.front().bytes == 4.0 * static_cast<double>(model.architecture.total_parameters()));
 }
 
 }  // namespace

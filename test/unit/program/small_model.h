@@ -21,10 +21,15 @@ struct SmallModel {
   explicit SmallModel(bool all_experts = false, bool tied = false,
                       config::BalanceLoss balance = config::BalanceLoss::pooled, layout::LayoutSizes sizes = {},
                       plan::MasterSharding masters = plan::MasterSharding::sharded)
-      : architecture(config_of(all_experts, tied), balance), layout(std::move(sizes)) {
-    base::Problems problems;
-    placements = plan::place(architecture.parameters(), plan::built_in_plan(), layout, masters, problems);
-    problems.throw_if_any("placements of the small model");
+      : SmallModel(config_of(all_experts, tied), balance, std::move(sizes), masters) {}
+
+  // As many layers with experts, on as many ranks.
+  static SmallModel of_layers(std::int64_t layers, std::int64_t ranks = 1) {
+    auto model = config_of(true, false);
+    model.num_hidden_layers = layers;
+    layout::LayoutSizes sizes;
+    sizes.dp_shard = ranks;
+    return {std::move(model), config::BalanceLoss::pooled, std::move(sizes), plan::MasterSharding::sharded};
   }
 
   [[nodiscard]] program::Program build(const program::BuilderOptions& options) const {
@@ -32,6 +37,14 @@ struct SmallModel {
   }
 
  private:
+  SmallModel(architecture::ModelConfig config, config::BalanceLoss balance, layout::LayoutSizes sizes,
+             plan::MasterSharding masters)
+      : architecture(std::move(config), balance), layout(std::move(sizes)) {
+    base::Problems problems;
+    placements = plan::place(architecture.parameters(), plan::built_in_plan(), layout, masters, problems);
+    problems.throw_if_any("placements of the small model");
+  }
+
   static architecture::ModelConfig config_of(bool all_experts, bool tied) {
     architecture::ModelConfig config;
     config.vocab_size = 31;
