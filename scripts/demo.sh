@@ -35,6 +35,7 @@ held_out=("${held_out[@]:0:12}")
 
 output=${TESSERA_DEMO_OUTPUT:-output/demo}
 rm -rf "$output"/step_* "$output/latest" "$output/hf"
+rm -f "$output"/{metrics,settings.resolved}.*json*  # else each demo would keep those of the one before it
 settings=(--train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@")
 
 # Fills `command` with the run on $1 ranks: as many sequences in a micro-step as on one rank, so that it is the same run.

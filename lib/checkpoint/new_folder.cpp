@@ -1,8 +1,12 @@
 #include "checkpoint/new_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +24,24 @@ bool is_there(const base::Path& path) {
 bool is_empty_folder(const base::Path& path) {
   std::error_code error;
   return fs::is_directory(path, error) && fs::is_empty(path, error) && !error;
+}
+
+void sync_content(const base::Path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool is_synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const auto why = is_synced ? "" : std::strerror(errno);
+  if (descriptor >= 0) ::close(descriptor);
+  base::require(is_synced, "cannot write {}: {}", file.string(), why);
+}
+
+// Puts on the disk what was copied, but for the name of the whole.
+void sync_all(const base::Path& path, base::FileSystem& files) {
+  std::error_code error;
+  const auto status = fs::symlink_status(path, error);
+  if (fs::is_regular_file(status)) sync_content(path);
+  if (!fs::is_directory(status)) return;
+  for (const auto& entry : fs::directory_iterator(path)) sync_all(entry.path(), files);
+  files.sync_folder(path);
 }
 
 void copy_or_link(const base::Path& from, const base::Path& to) {
@@ -99,6 +121,7 @@ std::vector<std::string> NewFolder::take_along(const std::set<std::string>& repl
     const auto name = entries->path().filename().string();
     if (replaced.contains(name) || is_there(unfinished_ / name)) continue;
     copy_or_link(entries->path(), unfinished_ / name);
+    sync_all(unfinished_ / name, files_);
     names.push_back(name);
   }
   base::require(!error, "cannot read folder {}: {}", target_.string(), error.message());

@@ -71,9 +71,11 @@ void try_weights(const base::Path& output, const config::ModelSettings& model) {
                 "another train.checkpoint.output_dir, or move that model away",
                 target.string(), model.model_path);
   try {
+    std::error_code ignored;
+    base::require(!fs::is_directory(record_of(output), ignored),
+                  "{} is a folder, and a run writes a file of that name; move it away", record_of(output).string());
     checkpoint::require_replaceable(target, own_files(output));
     const auto unfinished = checkpoint::unfinished_path(target);
-    std::error_code ignored;
     if (fs::exists(unfinished, ignored)) return;  // of a killed run, which could write it
     auto& files = base::posix_file_system();
     files.make_folder(unfinished);
