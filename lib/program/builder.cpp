@@ -141,7 +141,7 @@ class Builder {
     wait.adds = std::move(adds);
     wait.frees = std::move(frees);
     emit(std::move(instruction));
-    for (const auto* list : {&wait.writes, &wait.adds}) awaited_.insert(list->begin(), list->end());
+    for (const auto* list : {&wait.writes, &wait.adds, &wait.frees}) awaited_.insert(list->begin(), list->end());
     in_flight_.push_back(std::move(wait));
   }
   void start_and_wait(Instruction instruction, std::vector<Resource> writes) {
@@ -160,16 +160,21 @@ class Builder {
       return r.kind == ResourceKind::shard_gradient &&
              std::find(next.adds.begin(), next.adds.end(), r) != next.adds.end();
     };
+    // A gradient buffer that is being reduced takes the next micro-step's gradients only behind that.
+    const auto is_added_to = [&](const Resource& r) {
+      return std::find(next.adds.begin(), next.adds.end(), r) != next.adds.end();
+    };
     end_waits([&](const Instruction& wait) {
       return std::any_of(wait.writes.begin(), wait.writes.end(), is_needed) ||
-             std::any_of(wait.adds.begin(), wait.adds.end(), is_needed);
+             std::any_of(wait.adds.begin(), wait.adds.end(), is_needed) ||
+             std::any_of(wait.frees.begin(), wait.frees.end(), is_added_to);
     });
   }
   template <class IsNeeded>
   void end_waits(const IsNeeded& is_needed) {
     std::erase_if(in_flight_, [&](Instruction& wait) {
       if (!is_needed(wait)) return false;
-      for (const auto* list : {&wait.writes, &wait.adds})
+      for (const auto* list : {&wait.writes, &wait.adds, &wait.frees})
         for (const auto& r : *list) awaited_.erase(awaited_.find(r));
       program_.instructions.push_back(wait);
       return true;
@@ -415,7 +420,7 @@ class Builder {
   std::vector<Stage> order_;
   Program program_;
   std::vector<Instruction> in_flight_;                 // waits for what was started
-  std::multiset<Resource> awaited_;                    // what they write and add to
+  std::multiset<Resource> awaited_;                    // what they write, add to and free
   std::int32_t reduced_chains_ = 0;                    // whose reductions have started
   std::map<std::int32_t, std::int32_t> reduced_with_;  // ticket of a reduction -> its chain among them
   // By unit: the units that share a parameter with it, itself included; and whether some gradient of it is formed in

@@ -48,25 +48,30 @@ std::vector<Sharing> sharings() {
            true}};
 }
 
-// Each sharing in each mode; the other options take turns, so that each meets each sharing or mode.
+// Each sharing in each of five modes; the other options take turns of two, three, four, six and seven, so that each
+// meets each mode.
 std::vector<Named> programs() {
   std::vector<Named> list;
   std::int32_t turn = 0;
   for (const auto& sharing : sharings()) {
-    for (const auto mode : {FsdpMode::fsdp2, FsdpMode::zero2, FsdpMode::zero1, FsdpMode::ddp}) {
+    for (const auto& [mode, reshards] : {std::pair{FsdpMode::fsdp2, true},
+                                         {FsdpMode::fsdp2, false},
+                                         {FsdpMode::zero2, true},
+                                         {FsdpMode::zero1, true},
+                                         {FsdpMode::ddp, true}}) {
       const auto masters = mode == FsdpMode::ddp ? plan::MasterSharding::whole : plan::MasterSharding::sharded;
-      const auto balance = turn % 5 == 4 ? config::BalanceLoss::sequence : config::BalanceLoss::pooled;
+      const auto balance = turn % 6 == 5 ? config::BalanceLoss::sequence : config::BalanceLoss::pooled;
       const test::SmallModel model(false, sharing.tied, balance, sharing.sizes, masters);
       BuilderOptions options{.micro_steps = 2, .mode = mode};
-      options.reshard_after_forward = turn % 2 == 0;
-      options.prefetch_depth = turn % 4;
+      options.reshard_after_forward = reshards;
+      options.prefetch_depth = turn % 4 == 3 ? 8 : turn % 4;  // 8: more chains than a pass has
       options.recompute = static_cast<Recompute>(turn % 3);
       options.fusion = turn % 7 == 6 ? Fusion::none : Fusion::neighbours;
       options.overlap_exchange = turn % 2 == 1;
       list.push_back(
           {fmt::format("{}, mode {}, turn {}", sharing.name, static_cast<int>(mode), turn), model.build(options)});
       ++turn;
-      if (mode != FsdpMode::fsdp2) continue;
+      if (mode != FsdpMode::fsdp2 || !reshards) continue;
       options.micro_steps = 1;
       list.push_back({sharing.name + ", a short last step", model.build(options)});
       options.kind = StepKind::evaluate;
