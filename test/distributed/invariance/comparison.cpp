@@ -20,13 +20,21 @@ void update(train::Assembly& assembly, const executor::StepResult& result) {
   assembly.optimizer().step(assembly.blueprint().settings.train.optimizer.lr, result.clip_factor);
 }
 
-void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, const TensorsByName& whole,
+double largest_of(const TensorsByName& tensors) {
+  double largest = 0;
+  for (const auto& [fqn, tensor] : tensors) largest = std::max(largest, tensor.abs().max().item<double>());
+  return largest;
+}
+
+void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, const Reference& reference,
                        std::size_t step, Deviations& deviations) {
+  const auto& whole = reference.gradients[step];
+  const auto least = reference.least_scale * largest_of(whole);
   for (const auto& p : assembly.store().parameters()) {
     const auto& fqn = p.placement.parameter.fqn;
     const auto& expected = whole.at(fqn);
     if (shards.at(fqn).numel() == 0) continue;
-    const auto scale = expected.abs().max().item<double>();
+    const auto scale = std::max(least, expected.abs().max().item<double>());
     const auto difference = shards.at(fqn).sub(part_of(expected, p.box)).abs().max().item<double>();
     const auto deviation = relative(scale + difference, scale);
     if (step == 0) deviations.first_gradients = std::max(deviations.first_gradients, deviation);
@@ -36,16 +44,25 @@ void compare_gradients(train::Assembly& assembly, const TensorsByName& shards, c
   }
 }
 
-void compare_results(const executor::StepResult& result, const executor::StepResult& expected, Deviations& deviations) {
+// The norm of the groups' norms.
+double total_of(const std::map<std::string, double>& norms, double p) {
+  double largest = 0, sum = 0;
+  for (const auto& [group, norm] : norms) largest = std::max(largest, norm);
+  if (std::isinf(p) || largest == 0) return largest;
+  for (const auto& [group, norm] : norms) sum += std::pow(norm / largest, p);
+  return largest * std::pow(sum, 1 / p);
+}
+
+void compare_results(const executor::StepResult& result, const executor::StepResult& expected, double norm_type,
+                     Deviations& deviations) {
   for (const auto& [value, other] :
        {std::pair{result.cross_entropy, expected.cross_entropy}, std::pair{result.balance_loss, expected.balance_loss},
         std::pair{result.z_loss, expected.z_loss}})
     deviations.losses = std::max(deviations.losses, relative(value, other));
   deviations.norms = std::max(deviations.norms, relative(result.grad_norm, expected.grad_norm));
-  double squares = 0;
-  for (const auto& [group, norm] : result.group_norms) squares += norm * norm;
-  deviations.norms = std::max(deviations.norms, relative(std::sqrt(squares), expected.grad_norm));
-  deviations.same_load = deviations.same_load && result.expert_load == expected.expert_load;
+  deviations.norms = std::max(deviations.norms, relative(total_of(result.group_norms, norm_type), expected.grad_norm));
+  deviations.same_load =
+      deviations.same_load && result.expert_load == expected.expert_load && result.outcome == expected.outcome;
 }
 
 Bytes sent_so_far(train::Assembly& assembly) {
@@ -103,8 +120,8 @@ Deviations compare(const config::Settings& settings, const std::shared_ptr<comm:
     auto [result, gradients] = test::gradients(assembly, std::move(program), steps[k].inputs);
     if (sabotage.gradients) sabotage.gradients(gradients);
     if (k == 0) deviations.sent = over_all_ranks(sent_so_far(assembly), assembly.blueprint().layout, *world);
-    compare_results(result, reference.results[k], deviations);
-    compare_gradients(assembly, gradients, reference.gradients[k], k, deviations);
+    compare_results(result, reference.results[k], settings.train.optimizer.norm_type, deviations);
+    compare_gradients(assembly, gradients, reference, k, deviations);
     update(assembly, result);
   }
   return deviations;

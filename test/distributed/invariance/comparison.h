@@ -16,6 +16,9 @@ namespace tessera::test {
 struct Reference {
   std::vector<executor::StepResult> results;
   std::vector<TensorsByName> gradients;
+  // Of a step's largest gradient: a parameter's deviation is not taken in units of less. Else rounding would count
+  // where a gradient is zero but for it.
+  double least_scale = 0;
 };
 
 // Steps of `settings` on one rank, each step's gradients taken before the update.
@@ -24,10 +27,10 @@ struct Reference {
 struct Deviations {
   double losses = 0;             // relative, of all steps: cross entropy, balance loss, z-loss
   double norms = 0;              // relative: the total and, where both have it, each group's
-  double gradients = 0;          // of this rank's shards, in units of the largest magnitude of the whole gradient
+  double gradients = 0;          // of this rank's shards, in units of the largest magnitude of the whole one
   double first_gradients = 0;    // the same, of the first step alone
   std::string largest_gradient;  // FQN and step
-  bool same_load = true;         // slots of each expert
+  bool same_load = true;         // slots of each expert, and whether the step was made
   Bytes sent, planned;           // by all ranks in the first step, without the sums over the world
 
   [[nodiscard]] double largest() const;
