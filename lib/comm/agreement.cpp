@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <system_error>
 #include <vector>
 
 namespace tessera::comm {
@@ -20,6 +22,15 @@ Failure describe_failure(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const base::Error& e) {
     return {e.code(), e.what()};
+  } catch (const std::bad_alloc&) {
+    return {base::ExitCode::rank_failed,
+            "this process is out of memory; give it more, or start fewer ranks on its host"};
+  } catch (const std::system_error& e) {
+    if (e.code() != std::errc::resource_unavailable_try_again) return {base::ExitCode::rank_failed, e.what()};
+    return {base::ExitCode::rank_failed,
+            fmt::format("this process cannot start another thread ({}); raise its limit of memory (ulimit -v) or of "
+                        "threads (ulimit -u), or start fewer ranks on its host",
+                        e.what())};
   } catch (const std::exception& e) {
     return {base::ExitCode::rank_failed, e.what()};
   } catch (...) {

@@ -11,6 +11,7 @@
 #include "comm/agreement.h"
 #include "comm/communicator.h"
 #include "comm/launch.h"
+#include "comm/unwinding.h"
 
 namespace tessera::comm {
 
@@ -26,9 +27,9 @@ struct WorldOptions {
 // `mpirun -n 1` are the same thing. Throws Error(bad_input) if more ranks are announced than MPI sees: each would take
 // itself for the only one.
 //
-// A rank never fails alone: run() ends the job when the body throws on one rank, and so does a collective that is stuck
-// or whose messages do not fit, with one message and the failure's exit code. What ranks of several hosts say at the
-// same time is said once a host.
+// A rank never fails alone: run() ends the job when the body throws on one rank, and so does a rank that fails while
+// its World is made, and a collective that is stuck or whose messages do not fit, with one message and the failure's
+// exit code. What ranks of several hosts say at the same time is said once a host.
 class World {
  public:
   explicit World(const Launch& launch, const WorldOptions& options = {});
@@ -41,6 +42,9 @@ class World {
   [[nodiscard]] std::int64_t size() const { return communicator_->size(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   [[nodiscard]] double timeout_s() const { return timeout_s_; }
+  // The lowest rank that can share memory with this one: the ranks of a host have the same, those of another host
+  // never, whatever the hosts are called.
+  [[nodiscard]] std::int64_t first_rank_of_host() const;
   // What each rank of this host is doing, a line each with a line break before it; empty if nobody launched this rank.
   [[nodiscard]] std::string whereabouts() const;
 
@@ -59,7 +63,7 @@ class World {
   double timeout_s_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Mpi> mpi_;  // null: one rank that nobody launched
-  int exceptions_ = std::uncaught_exceptions();
+  Unwinding unwinding_;
 };
 
 }  // namespace tessera::comm

@@ -68,9 +68,10 @@ void MpiCommunicator::set_label(std::string_view label) {
 }
 
 Handle MpiCommunicator::start(std::string_view operation, std::vector<Transfer> phases, KeepAlive keep) {
-  const auto tag = static_cast<int>(id_ * tags_per_group + operations_++ * 2 % tags_per_group);
+  const auto number = operations_++;
+  const auto tag = static_cast<int>(id_ * tags_per_group + number * 2 % tags_per_group);
   auto task = std::make_shared<Task>(
-      Purpose{.operation = operation, .ranks = description_, .group = name_, .label = groups_->label}, tag,
+      Purpose{.operation = operation, .ranks = description_, .group = name_, .label = groups_->label}, number, tag,
       std::move(phases), std::move(keep));
   groups_->progress.start(task);
   return std::make_unique<Pending>(std::move(task));
@@ -137,6 +138,7 @@ Handle MpiCommunicator::all_reduce_whole(const Strided& data, ElementType type, 
   auto copy = std::make_shared<Copy>(Copy{std::vector<std::byte>(static_cast<std::size_t>(count)), std::move(keep)});
   if (count > 0) std::memcpy(copy->bytes.data(), data.data, copy->bytes.size());
   auto reduce = in_messages();
+  reduce.all_pass(count);
   reduce.sum(
       members_, rank_,
       PieceSum({{.type = type, .own = data, .target = data, .operation = operation, .total_goes = TotalGoes::stored}},
@@ -157,6 +159,8 @@ Handle MpiCommunicator::all_reduce_in_blocks(const Strided& data, ElementType ty
   };
   const auto own = block_of(rank_);
   auto reduce = reading_or_in_messages(), gather = reading_or_in_messages();
+  for (auto* phase : {&reduce, &gather})
+    phase->all_pass(data.row_elements * static_cast<std::int64_t>(element_bytes(type)));
   reduce.sum(
       members_, rank_,
       PieceSum({{.type = type, .own = own, .target = own, .operation = operation, .total_goes = TotalGoes::stored}},

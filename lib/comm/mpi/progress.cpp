@@ -101,8 +101,10 @@ bool Progress::take_new() {
 void Progress::drop_ended() {
   const auto ended = [](const std::shared_ptr<Task>& task) { return task->is_over(); };
   std::string last;
-  for (const auto& task : active_)
+  for (const auto& task : active_) {
+    if (!task->failure().empty()) end_(task->failure());
     if (ended(task)) last = task->description();
+  }
   if (last.empty()) return;
   std::erase_if(active_, ended);
   if (!active_.empty()) return write_whereabouts();

@@ -1,7 +1,7 @@
 // The thread that drives a process's collectives: it alone calls MPI between its start and its end. It sleeps while
 // nothing is under way, else looks at the requests in turn with other threads (sched_yield), and after some
 // milliseconds in which nothing came, once a millisecond: who waits for a slower rank or a slow network does not take
-// the processor from those that compute. An operation that does not end in time ends the job.
+// the processor from those that compute. An operation that fails, or does not end in time, ends the job.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ namespace tessera::comm {
 
 class Progress {
  public:
-  // Says why the job must end, and ends it: MPI failed, or no progress. Called once, by the thread.
+  // Says why the job must end, and ends it: MPI or an operation failed, or no progress. Called once, by the thread.
   using End = std::function<void(const std::string& reason)>;
 
   // `communicator` and `table` outlive this. An operation that is older than timeout_s is called stuck.

@@ -94,11 +94,14 @@ RankTable::RankTable(MPI_Comm world) {
 }
 
 RankTable::~RankTable() {
+  if (unwinding_.is_under_way()) return;
   MPI_Win_free(&window_);
   MPI_Comm_free(&host_);
 }
 
 RankTable::Row& RankTable::row(int local_rank) const { return rows_[local_rank]; }
+
+int RankTable::first_rank() const { return row(0).world_rank; }
 
 void RankTable::write(const Whereabouts& whereabouts) { row(local_rank_).whereabouts.write(whereabouts); }
 

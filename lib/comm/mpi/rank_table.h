@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/unwinding.h"
+
 namespace tessera::comm {
 
 // Where a rank stands with its collectives. Times are base::seconds_now(), one clock for a host.
@@ -25,9 +27,13 @@ class RankTable {
  public:
   // Collective over `world`.
   explicit RankTable(MPI_Comm world);
-  ~RankTable();  // collective, before MPI ends
+  // Collective, before MPI ends; leaves all to the end of the process while an exception passes.
+  ~RankTable();
   RankTable(const RankTable&) = delete;
   RankTable& operator=(const RankTable&) = delete;
+
+  // The lowest rank of the world on this host: it tells hosts apart, also where they have one name.
+  [[nodiscard]] int first_rank() const;
 
   // One thread of each rank.
   void write(const Whereabouts& whereabouts);
@@ -50,6 +56,7 @@ class RankTable {
   MPI_Win window_ = MPI_WIN_NULL;
   int local_rank_ = 0, local_ranks_ = 1;
   Row* rows_ = nullptr;  // of all ranks of this host
+  Unwinding unwinding_;
 };
 
 }  // namespace tessera::comm

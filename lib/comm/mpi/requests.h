@@ -16,16 +16,14 @@ namespace tessera::comm {
 // Throws Error(rank_failed) with MPI's own words unless `result` is MPI_SUCCESS. `call` names what failed.
 void check_mpi(int result, const std::string& call);
 
-// Throws Error(rank_failed).
-[[noreturn]] void fail_of_counts(int sender, std::int64_t sent, std::int64_t expected);
-
 enum class Direction : std::uint8_t { send, receive };
 
 // Hears how messages ended. Called by Requests::poll only, and may post more.
 class RequestOwner {
  public:
   virtual ~RequestOwner() = default;
-  virtual void ended(Direction direction, std::size_t stream, std::int64_t message) = 0;
+  // `bytes` is what was sent.
+  virtual void ended(Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes) = 0;
   virtual void failed(std::exception_ptr error) = 0;
 };
 
@@ -37,19 +35,20 @@ struct Message {
   std::size_t stream = 0;   // for the owner
   std::int64_t number = 0;  // for the owner
   std::byte* data = nullptr;
-  int bytes = 0;
+  int bytes = 0;  // where it is received: that there is room for; no sender sends more
 };
 
 class Requests {
  public:
   // `communicator` returns errors (MPI_ERRORS_RETURN) and outlives this.
-  explicit Requests(MPI_Comm communicator) : communicator_(communicator) {}
+  explicit Requests(MPI_Comm communicator);
 
+  [[nodiscard]] int rank() const { return rank_; }  // of the communicator
   void post(Message message);
   // Whether none is under way.
   [[nodiscard]] bool empty() const { return requests_.empty(); }
-  // Looks once at everything under way. A message that failed or had another length than the receiver expected is its
-  // owner's failure; other errors of MPI are thrown. Returns whether any message ended.
+  // Looks once at everything under way. A message that failed is its owner's failure; other errors of MPI are thrown.
+  // Returns whether any message ended.
   bool poll();
   // The peers of the messages of `owner` under way, ascending.
   [[nodiscard]] std::vector<int> waiting_for(const RequestOwner& owner) const;
@@ -58,6 +57,7 @@ class Requests {
   void tell(const Message& message, const MPI_Status& status, int error) const;
 
   MPI_Comm communicator_;
+  int rank_ = 0;
   std::vector<MPI_Request> requests_;
   std::vector<Message> messages_;  // of requests_
   std::vector<int> indices_;

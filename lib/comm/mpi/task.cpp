@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/error.h"
 
 namespace tessera::comm {
 
@@ -19,8 +18,10 @@ std::int64_t total_bytes(const std::vector<Transfer>& phases) {
 
 }  // namespace
 
-Task::Task(const Purpose& purpose, int tag, std::vector<Transfer> phases, KeepAlive keep)
-    : tag_(tag),
+Task::Task(const Purpose& purpose, std::int64_t number, int tag, std::vector<Transfer> phases, KeepAlive keep)
+    : operation_(purpose.operation),
+      number_(number),
+      tag_(tag),
       phases_(std::move(phases)),
       description_(describe(purpose, total_bytes(phases_))),
       keep_(std::move(keep)) {}
@@ -28,11 +29,8 @@ Task::Task(const Purpose& purpose, int tag, std::vector<Transfer> phases, KeepAl
 void Task::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return has_ended_; });
-  const auto error = error_;
-  // Dropped by this thread, after the lock; after a failure messages may still be under way.
-  const auto keep = error ? nullptr : std::move(keep_);
+  const auto keep = std::move(keep_);  // dropped by this thread, after the lock
   lock.unlock();
-  if (error) std::rethrow_exception(error);
 }
 
 void Task::start(Requests& requests) {
@@ -41,9 +39,9 @@ void Task::start(Requests& requests) {
   start_phases();
 }
 
-void Task::ended(Direction direction, std::size_t stream, std::int64_t message) {
+void Task::ended(Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes) {
   if (is_over_) return;  // it has failed: what was under way is not looked at
-  phases_[phase_].ended(posting(), direction, stream, message);
+  phases_[phase_].ended(posting(), direction, stream, message, bytes);
   go_on();
 }
 
@@ -69,27 +67,25 @@ void Task::start_phases() {
     phases_[phase_].start(posting());
     if (!phases_[phase_].done()) return;
   }
-  end(nullptr);
+  end();
 }
 
 void Task::failed(std::exception_ptr error) {
   if (is_over_) return;
+  is_over_ = true;
   try {
     std::rethrow_exception(error);
-  } catch (const base::Error& e) {
-    error = std::make_exception_ptr(base::Error(e.code(), fmt::format("{}: {}", description_, e.what())));
-  } catch (...) {  // passed on as it is
+  } catch (const std::exception& e) {
+    failure_ = fmt::format("{}: {}", description_, e.what());
   }
-  end(std::move(error));
 }
 
-void Task::end(std::exception_ptr error) {
+void Task::end() {
   is_over_ = true;
   ended_at_ = base::seconds_now();
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
-    error_ = std::move(error);
   }
   changed_.notify_all();
 }

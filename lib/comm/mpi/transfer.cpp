@@ -1,6 +1,9 @@
 #include "comm/mpi/transfer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -8,31 +11,33 @@ namespace tessera::comm {
 
 namespace {
 
-// Numbers of the messages that go with a sequence that is read.
-constexpr std::int64_t announcement_message = -1, has_read_message = -2;
+// Numbers of the messages that go with a sequence.
+constexpr std::int64_t head_message = -1, has_read_message = -2;
 
 constexpr std::int64_t bytes_in_turn = 512 << 10;   // read before others have their turn
 constexpr std::int64_t summed_at_once = 128 << 10;  // of each rank, where they are read: stays in the cache
+
+template <class... Args>
+[[noreturn]] void fail_apart(fmt::format_string<Args...> format, Args&&... args) {
+  throw base::Error(base::ExitCode::rank_failed, fmt::format(format, std::forward<Args>(args)...));
+}
 
 }  // namespace
 
 bool Transfer::Stream::done() const {
   if (control_messages > 0) return false;
-  if (way == Way::messages) return released == plan.count();
-  return way == Way::reading && (direction == Direction::send || reading->read == reading->announcement.bytes);
+  switch (way) {
+    case Way::unknown: return false;
+    case Way::in_head: return true;
+    case Way::messages: return released == plan.count();
+    case Way::reading: return direction == Direction::send || reading->read == plan.bytes();
+  }
+  return false;
 }
 
 void Transfer::add_stream(Direction direction, int peer, ByteSequence bytes, std::int64_t count) {
-  const bool reads = memory_ != nullptr && count >= least_read_bytes_ && memory_->reaches(peer, count);
-  const auto way = reads ? Way::to_be_announced : Way::messages;
-  streams_.push_back({.direction = direction,
-                      .peer = peer,
-                      .bytes = std::move(bytes),
-                      .plan = MessagePlan(count, message_bytes_),
-                      .way = way});
-  if (way == Way::messages) return;
-  streams_.back().reading = std::make_unique<Reading>();
-  streams_.back().reading->announcement.bytes = count;
+  streams_.push_back(
+      {.direction = direction, .peer = peer, .bytes = std::move(bytes), .plan = MessagePlan(count, message_bytes_)});
 }
 
 void Transfer::send(int peer, ByteSequence source) {
@@ -64,28 +69,31 @@ std::int64_t Transfer::bytes() const {
 }
 
 void Transfer::start(const Posting& posting) {
-  // Receives first: a message that finds its receive posted is not stored in between. And so announcements, which peers
-  // send first, meet the receives that are meant for them.
+  // Receives first: a head that finds its receive posted is not stored in between. And so heads, which peers send
+  // first, meet the receives that are meant for them.
   for (const auto direction : {Direction::receive, Direction::send})
     for (std::size_t k = 0; k < streams_.size(); ++k) {
-      const auto& stream = streams_[k];
-      if (stream.direction != direction) continue;
-      if (stream.way == Way::messages)
-        post_more(posting, k);
-      else if (direction == Direction::receive)
-        post_control(posting, k, Direction::receive, announcement_message);
+      if (streams_[k].direction != direction) continue;
+      if (direction == Direction::receive)
+        post_head(posting, k);
       else
-        announce(posting, k);
+        send_head(posting, k);
     }
 }
 
-void Transfer::ended(const Posting& posting, Direction direction, std::size_t index, std::int64_t message) {
-  if (message < 0) return control_ended(posting, index, direction, message);
+void Transfer::ended(const Posting& posting, Direction direction, std::size_t index, std::int64_t message,
+                     std::int64_t bytes) {
   auto& stream = streams_[index];
+  if (message < 0) {
+    --stream.control_messages;
+    if (direction == Direction::receive && message == head_message) take_head(posting, index, bytes);
+    return;
+  }
+  const auto begin = stream.plan.begin(message), end = stream.plan.end(message);
+  if (bytes != end - begin) fail_apart("rank {} sent {} bytes of {}", stream.peer, bytes, end - begin);
   const auto slot = stream.slot(message);
   stream.ended[slot] = true;
   if (is_summed(stream)) return;  // until advance
-  const auto begin = stream.plan.begin(message), end = stream.plan.end(message);
   const bool is_staged = stream.bytes.run(begin, end).bytes < end - begin;
   if (direction == Direction::receive && is_staged) stream.bytes.unpack(begin, end, stream.staging[slot].get());
   while (stream.released < stream.posted && stream.ended[stream.slot(stream.released)])
@@ -96,7 +104,8 @@ void Transfer::ended(const Posting& posting, Direction direction, std::size_t in
 bool Transfer::advance(const Posting& posting) { return sum_ ? add_some(posting) : read_some(posting); }
 
 bool Transfer::done() const {
-  return std::all_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.done(); });
+  return (!sum_ || sum_->summed == sum_->pieces.bytes()) &&
+         std::all_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.done(); });
 }
 
 void Transfer::post_more(const Posting& posting, std::size_t index) {
@@ -128,27 +137,87 @@ std::byte* Transfer::place_of(Stream& stream, std::int64_t message) const {
   return staging.get();
 }
 
-// ---- reading
+// ---- heads
 
-void Transfer::announce(const Posting& posting, std::size_t index) {
-  auto& stream = streams_[index];
-  auto& reading = *stream.reading;
-  if (!memory_->is_worth_reading(stream.bytes)) {
-    stream.way = Way::messages;
-    post_control(posting, index, Direction::send, announcement_message);
-    return post_more(posting, index);
-  }
-  stream.way = Way::reading;
-  reading.words = stream.bytes.words();
-  reading.announcement.words_address = reinterpret_cast<std::int64_t>(reading.words.data());
-  reading.announcement.words = static_cast<std::int64_t>(reading.words.size());
-  post_control(posting, index, Direction::send, announcement_message);
-  post_control(posting, index, Direction::receive, has_read_message);
+// 16 KiB, less in large groups: every peer's head has room for so much.
+std::int64_t Transfer::short_bytes() const { return message_bytes_ / 64; }
+
+Transfer::Head Transfer::head_of(const Posting& posting, const Stream& stream) const {
+  Head head{.number = posting.number, .whole_bytes = whole_bytes_, .bytes = stream.plan.bytes()};
+  posting.operation.copy(head.operation.data(), head.operation.size() - 1);
+  return head;
 }
 
-void Transfer::post_control(const Posting& posting, std::size_t index, Direction direction, std::int64_t what) {
+void Transfer::post_head(const Posting& posting, std::size_t index) {
   auto& stream = streams_[index];
-  const bool is_empty = what == has_read_message;
+  const auto room = static_cast<std::int64_t>(sizeof(Head)) + short_bytes();
+  stream.head = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room));
+  new (stream.head.get()) Head;
+  post_control(posting, index, Direction::receive, head_message, room);
+}
+
+void Transfer::send_head(const Posting& posting, std::size_t index) {
+  auto& stream = streams_[index];
+  const auto count = stream.plan.bytes();
+  auto head = head_of(posting, stream);
+  if (count <= short_bytes()) {
+    stream.way = Way::in_head;
+  } else if (memory_ != nullptr && count >= least_read_bytes_ && memory_->reaches(stream.peer, count) &&
+             memory_->is_worth_reading(stream.bytes)) {
+    stream.way = Way::reading;
+    stream.reading = std::make_unique<Reading>();
+    stream.reading->words = stream.bytes.words();
+    head.words_address = reinterpret_cast<std::int64_t>(stream.reading->words.data());
+    head.words = static_cast<std::int64_t>(stream.reading->words.size());
+  } else {
+    stream.way = Way::messages;
+  }
+  const auto with_head = stream.way == Way::in_head ? count : 0;
+  const auto bytes = static_cast<std::int64_t>(sizeof(Head)) + with_head;
+  stream.head = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+  std::memcpy(stream.head.get(), &head, sizeof(Head));
+  stream.bytes.pack(0, with_head, stream.head.get() + sizeof(Head));
+  post_control(posting, index, Direction::send, head_message, bytes);
+  if (stream.way == Way::messages) post_more(posting, index);
+  if (stream.way == Way::reading) post_control(posting, index, Direction::receive, has_read_message, 0);
+}
+
+void Transfer::take_head(const Posting& posting, std::size_t index, std::int64_t bytes) {
+  auto& stream = streams_[index];
+  Head head;
+  std::memcpy(&head, stream.head.get(), sizeof(Head));
+  const auto expected = head_of(posting, stream);
+  const auto peer = stream.peer, own = posting.requests.rank();
+  if (head.operation != expected.operation)
+    fail_apart("rank {} is in {} where rank {} is in {}: the ranks disagree on the order of their collectives", peer,
+               std::string_view(head.operation.data()), own, posting.operation);
+  if (head.number != expected.number)
+    fail_apart("rank {} is in operation {} of the group where rank {} is in {}: one of them has left some out", peer,
+               head.number, own, expected.number);
+  if (head.whole_bytes != expected.whole_bytes)
+    fail_apart("rank {} passes {} bytes and rank {} passes {}: the ranks disagree on the counts of a collective", peer,
+               head.whole_bytes, own, expected.whole_bytes);
+  if (head.bytes != expected.bytes)
+    fail_apart("rank {} sends {} bytes to rank {}, which expects {}: the ranks disagree on the counts of a collective",
+               peer, head.bytes, own, expected.bytes);
+  const auto with_head = expected.bytes <= short_bytes() ? expected.bytes : 0;
+  if (bytes != static_cast<std::int64_t>(sizeof(Head)) + with_head)
+    fail_apart("rank {} sent a head of {} bytes", peer, bytes);
+
+  if (with_head == expected.bytes) {
+    stream.way = Way::in_head;
+    if (!is_summed(stream)) stream.bytes.unpack(0, with_head, stream.head.get() + sizeof(Head));
+  } else if (head.words > 0) {
+    begin_reading(stream, head);
+  } else {
+    stream.way = Way::messages;
+    post_more(posting, index);
+  }
+}
+
+void Transfer::post_control(const Posting& posting, std::size_t index, Direction direction, std::int64_t what,
+                            std::int64_t bytes) {
+  auto& stream = streams_[index];
   ++stream.control_messages;
   posting.requests.post({.owner = posting.owner,
                          .direction = direction,
@@ -156,36 +225,29 @@ void Transfer::post_control(const Posting& posting, std::size_t index, Direction
                          .tag = posting.control_tag,
                          .stream = index,
                          .number = what,
-                         .data = is_empty ? nullptr : reinterpret_cast<std::byte*>(&stream.reading->announcement),
-                         .bytes = is_empty ? 0 : static_cast<int>(sizeof(Announcement))});
+                         .data = bytes == 0 ? nullptr : stream.head.get(),
+                         .bytes = static_cast<int>(bytes)});
 }
 
-void Transfer::control_ended(const Posting& posting, std::size_t index, Direction direction, std::int64_t what) {
-  auto& stream = streams_[index];
-  --stream.control_messages;
-  if (direction == Direction::send || what == has_read_message) return;
+// ---- reading
+
+// The sender's words are read like its bytes.
+void Transfer::begin_reading(Stream& stream, const Head& head) const {
+  stream.way = Way::reading;
+  stream.reading = std::make_unique<Reading>();
   auto& reading = *stream.reading;
-  auto& announced = reading.announcement;
-  if (announced.bytes != stream.plan.bytes()) fail_of_counts(stream.peer, announced.bytes, stream.plan.bytes());
-  if (announced.words == 0) {
-    stream.way = Way::messages;
-    return post_more(posting, index);
-  }
-  // The sender's words are read like its bytes.
-  reading.words.resize(static_cast<std::size_t>(announced.words));
+  reading.words.resize(static_cast<std::size_t>(head.words));
   ByteSequence words;
-  words.append({reinterpret_cast<void*>(announced.words_address), 1, announced.words, announced.words},
-               ElementType::int64);
+  words.append({reinterpret_cast<void*>(head.words_address), 1, head.words, head.words}, ElementType::int64);
   memory_->read(stream.peer, words, 0, words.bytes(),
                 {{reinterpret_cast<std::byte*>(reading.words.data()), words.bytes()}});
   reading.source = ByteSequence::from_words(reading.words);
-  stream.way = Way::reading;
 }
 
 void Transfer::note_read(const Posting& posting, std::size_t index, std::int64_t bytes) {
   auto& reading = *streams_[index].reading;
   reading.read += bytes;
-  if (reading.read == reading.announcement.bytes) post_control(posting, index, Direction::send, has_read_message);
+  if (reading.read == streams_[index].plan.bytes()) post_control(posting, index, Direction::send, has_read_message, 0);
 }
 
 bool Transfer::read_some(const Posting& posting) {
@@ -207,12 +269,13 @@ bool Transfer::read_some(const Posting& posting) {
 
 bool Transfer::all_have(std::int64_t message) const {
   return std::all_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
-    return s.direction == Direction::send || s.way == Way::reading ||
+    return s.direction == Direction::send || s.way == Way::in_head || s.way == Way::reading ||
            (s.way == Way::messages && message < s.posted && s.ended[s.slot(message)]);
   });
 }
 
 const std::byte* Transfer::contribution(Stream& stream, std::int64_t message, std::int64_t begin, std::int64_t end) {
+  if (stream.way == Way::in_head) return stream.head.get() + sizeof(Head) + begin;
   if (stream.way == Way::messages)
     return stream.staging[stream.slot(message)].get() + (begin - stream.plan.begin(message));
   auto& staging = stream.staging[0];
@@ -240,7 +303,7 @@ bool Transfer::add_some(const Posting& posting) {
       if (stream.direction == Direction::send) continue;
       if (stream.way == Way::reading) {
         note_read(posting, k, end - begin);
-      } else if (end == plan.end(message)) {
+      } else if (stream.way == Way::messages && end == plan.end(message)) {
         stream.ended[stream.slot(message)] = false;
         ++stream.released;
         post_more(posting, k);

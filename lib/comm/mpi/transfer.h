@@ -1,10 +1,14 @@
 // Sequences of bytes going to and coming from other ranks at once; what comes in is put in place, or summed in the
 // order of the ranks as it arrives.
 //
-// Two ways, for each sequence on its own. In messages: consecutive memory is sent and received where it lies; other
-// memory by way of a few messages' worth of staging per peer. Or, for large sequences within a host, by reading the
-// other rank's memory: the sender announces where it lies (or, if it lies in short runs, that messages follow), and
-// hears when it has been read.
+// Each sequence begins with a head, for which every receiver has room: it says what follows, before memory of the
+// caller is given to MPI. A sequence of another length than its place has, or of another operation, is an error of the
+// receiver, and nothing of it is written.
+//
+// Three ways, for each sequence on its own. A short one comes with its head. Or in messages: consecutive memory is sent
+// and received where it lies; other memory by way of a few messages' worth of staging per peer. Or, for large sequences
+// within a host, by reading the other rank's memory: the head says where it lies, and the sender hears when it has been
+// read.
 #pragma once
 
 #include <array>
@@ -12,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/byte_sequence.h"
@@ -21,10 +26,13 @@
 
 namespace tessera::comm {
 
-// Where a transfer's messages go: all of one operation have one tag, and one for announcements and what answers them.
+// Of which operation a transfer is, and where its messages go: all of one operation have one tag, and one for heads and
+// what answers them.
 struct Posting {
   Requests& requests;
   std::shared_ptr<RequestOwner> owner;
+  std::string_view operation;
+  std::int64_t number;  // of the operation, in its group
   int tag, control_tag;
 };
 
@@ -41,24 +49,30 @@ class Transfer {
   // Receives from every rank but `rank` of `peers` (in the order of the group) what `sum` adds up. At most once.
   void sum(std::span<const int> peers, std::int64_t rank, PieceSum sum);
 
-  // Bytes that are sent and received.
+  // Every rank passes so many bytes to the operation as a whole: one that passes another number is found out.
+  void all_pass(std::int64_t bytes) { whole_bytes_ = bytes; }
+
+  // Bytes that are sent and received, without heads.
   [[nodiscard]] std::int64_t bytes() const;
   void start(const Posting& posting);
-  // A message of `stream` has ended; more may be posted.
-  void ended(const Posting& posting, Direction direction, std::size_t stream, std::int64_t message);
+  // A message of `stream`, of so many bytes, has ended; more may be posted. Throws Error(rank_failed) if what the
+  // sender has to say does not fit.
+  void ended(const Posting& posting, Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes);
   // Reads or sums some of what is there, not all at once: others wait for the thread too. False: nothing was there.
   bool advance(const Posting& posting);
   [[nodiscard]] bool done() const;
 
  private:
-  enum class Way : std::uint8_t { messages, to_be_announced, reading };
-  struct Announcement {
-    std::int64_t bytes = 0;                     // of the sequence, to compare
-    std::int64_t words_address = 0, words = 0;  // where ByteSequence::words() lie; no words: messages follow
+  enum class Way : std::uint8_t { unknown, in_head, messages, reading };
+  struct Head {
+    std::array<char, 16> operation{};
+    std::int64_t number = 0;
+    std::int64_t whole_bytes = 0;
+    std::int64_t bytes = 0;                     // of the sequence
+    std::int64_t words_address = 0, words = 0;  // where ByteSequence::words() lie, if it is to be read
   };
-  // What passes between this rank and the sender's memory; heap memory, since requests point to it.
+  // What is read of the sender's memory.
   struct Reading {
-    Announcement announcement;
     std::vector<std::int64_t> words;  // the sender's
     ByteSequence source;              // the receiver's view of the sender's memory
     std::int64_t read = 0;            // bytes so far
@@ -69,7 +83,8 @@ class Transfer {
     int peer;
     ByteSequence bytes;  // empty where a sum takes what comes
     MessagePlan plan;
-    Way way;
+    Way way = Way::unknown;
+    std::unique_ptr<std::byte[]> head = {};  // and the bytes of a short sequence; heap memory: requests point to it
     std::int64_t posted = 0, released = 0;
     std::array<bool, message_window> ended{};
     std::array<std::unique_ptr<std::byte[]>, message_window> staging;
@@ -93,9 +108,14 @@ class Transfer {
   void post_more(const Posting& posting, std::size_t stream);
   [[nodiscard]] std::byte* place_of(Stream& stream, std::int64_t message) const;
 
-  void announce(const Posting& posting, std::size_t stream);
-  void post_control(const Posting& posting, std::size_t stream, Direction direction, std::int64_t what);
-  void control_ended(const Posting& posting, std::size_t stream, Direction direction, std::int64_t what);
+  [[nodiscard]] std::int64_t short_bytes() const;
+  [[nodiscard]] Head head_of(const Posting& posting, const Stream& stream) const;
+  void post_head(const Posting& posting, std::size_t stream);
+  void send_head(const Posting& posting, std::size_t stream);
+  void take_head(const Posting& posting, std::size_t stream, std::int64_t bytes);
+  void begin_reading(Stream& stream, const Head& head) const;
+  void post_control(const Posting& posting, std::size_t stream, Direction direction, std::int64_t what,
+                    std::int64_t bytes);
   void note_read(const Posting& posting, std::size_t stream, std::int64_t bytes);
   bool read_some(const Posting& posting);
 
@@ -107,6 +127,7 @@ class Transfer {
   std::int64_t message_bytes_;
   const PeerMemory* memory_;
   std::int64_t least_read_bytes_;
+  std::int64_t whole_bytes_ = 0;
   std::vector<Stream> streams_;
   std::optional<Sum> sum_;
   std::size_t reads_next_ = 0;  // the stream whose turn it is

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/watched_bytes.h"
 #include "comm/mpi/mpi_communicator.h"
+#include "comm/unwinding.h"
 
 namespace tessera::comm {
 
@@ -49,20 +50,26 @@ std::int64_t largest_tag(MPI_Comm communicator) {
   return found != 0 ? *static_cast<const int*>(value) : promised;
 }
 
-// MPI from its start to its end.
+// MPI from its start to its end. Errors of MPI are returned from its first call on.
 class Started {
  public:
   Started() {
     int provided = 0;
     const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     base::require(result == MPI_SUCCESS, "MPI did not start (MPI_Init_thread returned {})", result);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (provided == MPI_THREAD_MULTIPLE) return;
     MPI_Finalize();
     base::fail("this MPI was built without MPI_THREAD_MULTIPLE; use one that has it (Open MPI 4 has)");
   }
-  ~Started() { MPI_Finalize(); }
+  ~Started() {
+    if (!unwinding_.is_under_way()) MPI_Finalize();
+  }
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
+
+ private:
+  const Unwinding unwinding_;
 };
 
 // A communicator of our own, with errors that are returned.
@@ -74,7 +81,9 @@ class Channel {
     MPI_Comm_rank(communicator_, &rank_);
     MPI_Comm_size(communicator_, &size_);
   }
-  ~Channel() { MPI_Comm_free(&communicator_); }
+  ~Channel() {
+    if (!unwinding_.is_under_way()) MPI_Comm_free(&communicator_);
+  }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   [[nodiscard]] MPI_Comm communicator() const { return communicator_; }
@@ -84,7 +93,40 @@ class Channel {
  private:
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  const Unwinding unwinding_;
 };
+
+bool is_mpi_running() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+std::string name_of(std::int64_t rank) { return fmt::format("rank {} on {}: ", rank, host_name()); }
+
+// Also where not even the memory for a line of the log is left.
+void say(std::int64_t rank, const Failure& failure) noexcept {
+  try {
+    base::log_error("{}{}", name_of(rank), failure.message);
+  } catch (...) {
+    constexpr std::string_view line = "error: a rank is out of memory, and ends the job\n";
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+  }
+}
+
+Failure described(const std::exception_ptr& error) noexcept {
+  try {
+    return describe_failure(error);
+  } catch (...) {
+    return {};  // no memory for words
+  }
+}
+
+[[noreturn]] void abort_all(const Failure& failure) {
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
+  std::abort();
+}
 
 }  // namespace
 
@@ -99,13 +141,14 @@ class World::Mpi {
                     end_job({base::ExitCode::rank_failed, reason});
                   }),
         message_bytes_(options.message_bytes) {
-    base::set_speaker(name(), &table_.last_word());
+    base::set_speaker(name_of(channel_.rank()), &table_.last_word());
   }
   ~Mpi() { base::set_speaker("", nullptr); }
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
 
   [[nodiscard]] int size() const { return channel_.size(); }
+  [[nodiscard]] int first_rank_of_host() const { return table_.first_rank(); }
   [[nodiscard]] std::string whereabouts() const { return table_.describe(); }
 
   [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
@@ -125,16 +168,13 @@ class World::Mpi {
   // Any thread, several at once.
   [[noreturn]] void end_job(const Failure& failure) {
     if (table_.claim_last_word())
-      base::log_error("{}{}", name(), failure.message);
+      say(channel_.rank(), failure);
     else
       std::this_thread::sleep_for(std::chrono::seconds(5));  // the rank that spoke ends the job with its own code
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
-    std::abort();
+    abort_all(failure);
   }
 
  private:
-  [[nodiscard]] std::string name() const { return fmt::format("rank {} on {}: ", channel_.rank(), host_name()); }
-
   Started started_;
   Channel channel_;
   RankTable table_;
@@ -155,14 +195,26 @@ World::World(const Launch& launch, const WorldOptions& options)
   int initialized = 0;
   MPI_Initialized(&initialized);
   base::expect(initialized == 0, "one World a process");
-  mpi_ = std::make_unique<Mpi>(options);
-  require_mpi_sees(mpi_->size(), launch);
-  communicator_ = mpi_->make_communicator();
+  try {
+    mpi_ = std::make_unique<Mpi>(options);
+    communicator_ = mpi_->make_communicator();
+  } catch (...) {
+    // The others are on their way into the world, and would wait for this rank.
+    if (launch.ranks == 1 || !is_mpi_running()) throw;
+    const auto failure = described(std::current_exception());
+    say(launch.rank, failure);
+    abort_all(failure);
+  }
+  if (const std::int64_t seen = mpi_->size(); seen != launch.ranks) {
+    communicator_ = solo_communicator();
+    mpi_.reset();  // all ranks are here
+    require_mpi_sees(seen, launch);
+  }
 }
 
 World::~World() {
   if (size() == 1) return;
-  if (std::uncaught_exceptions() > exceptions_)
+  if (unwinding_.is_under_way())
     end_job({base::ExitCode::rank_failed, "an exception ends this rank; the other ranks would wait for it"});
   try {
     communicator_->barrier();
@@ -184,6 +236,8 @@ base::ExitCode World::run(const std::function<base::ExitCode()>& body, const Des
     return failure.code;
   }
 }
+
+std::int64_t World::first_rank_of_host() const { return mpi_ == nullptr ? 0 : mpi_->first_rank_of_host(); }
 
 std::string World::whereabouts() const { return mpi_ == nullptr ? "" : mpi_->whereabouts(); }
 

@@ -61,34 +61,10 @@ void stay_away_from_a_small_gather(World& world, std::int64_t rank) { stay_away_
 // Of 2 MiB a rank, which ranks of a host read from each other.
 void stay_away_from_a_large_gather(World& world, std::int64_t rank) { stay_away_from_a_gather(world, rank, 1 << 19); }
 
-// The ranks disagree on the size of rank 1's piece, of several MiB.
-void disagree_on_a_gather(World& world, std::int64_t rank) {
-  std::vector<float> data(3 << 20);
-  GatherBlock block{.type = ElementType::float32, .pieces = {}};
-  for (std::int64_t k = 0; k < world.size(); ++k) {
-    const std::int64_t elements = k != rank ? 0 : world.rank() == rank ? 700'000 : 600'000;
-    block.pieces.push_back({data.data(), 1, elements, elements});
-  }
-  world.communicator()->gather_blocks({block}, nullptr)->wait();
-  world.communicator()->barrier();
-}
-
 void agree_to_fail(World& world, std::int64_t rank) {
   agree_on(*world.communicator(), [&] {
     if (world.rank() == rank) base::fail("shard 3 cannot be read");
   });
-}
-
-void disagree(World& world, std::int64_t rank) {
-  auto& group = *world.communicator();
-  const std::vector<std::int64_t> expected(static_cast<std::size_t>(world.size()), 3);
-  auto sent = expected;
-  if (world.rank() == rank)
-    for (std::int64_t k = 0; k < world.size(); ++k)
-      if (k != rank) sent[static_cast<std::size_t>(k)] = 2;
-  std::vector<float> from(100), to(100);
-  group.all_to_all_rows(from.data(), sent, to.data(), expected, 5, ElementType::float32, nullptr)->wait();
-  world.communicator()->barrier();
 }
 
 using Act = void (*)(World&, std::int64_t);
@@ -101,8 +77,6 @@ base::ExitCode play(const std::string& act, std::int64_t rank) {
                                         {"stay away from a small gather", stay_away_from_a_small_gather},
                                         {"stay away from a large gather", stay_away_from_a_large_gather},
                                         {"agree to fail", agree_to_fail},
-                                        {"disagree", disagree},
-                                        {"disagree on a gather", disagree_on_a_gather},
                                         {"escape", throw_on}};
   World world(read_launch(), {.timeout_s = act.starts_with("stay away") ? 3.0 : 120.0});
   const auto body = [&] {

@@ -97,23 +97,6 @@ TEST_CASE("a failure that the ranks agree on is printed once, and every rank lea
   CHECK(seconds < generous);
 }
 
-TEST_CASE("ranks that disagree on counts are told so") {
-  const auto [ended, seconds] = play("disagree");
-  CHECK(ended.code == 4);
-  CHECK_THAT(ended.err, ContainsSubstring("all_to_all_rows of") && ContainsSubstring("among ranks 0-2"));
-  CHECK_THAT(ended.err, ContainsSubstring("rank 1 sent 40 bytes where 60 were expected"));
-  CHECK(seconds < generous);
-}
-
-TEST_CASE("ranks that disagree on the size of a large piece are told so") {
-  const auto [ended, seconds] = play("disagree on a gather");
-  CHECK(ended.code == 4);
-  // By its first message, or as a whole where ranks read it; messages are cut from the end that they expect.
-  CHECK_THAT(ended.err, ContainsSubstring("gather_blocks of") && ContainsSubstring("among ranks 0-2"));
-  CHECK_THAT(ended.err, ContainsSubstring("rank 1 sent") && ContainsSubstring("the ranks disagree on the counts"));
-  CHECK(seconds < generous);
-}
-
 TEST_CASE("a test that fails on one rank fails the program, and the line names the rank") {
   const auto ended = run_command({MPIRUN, "-n", "3", SUITE, "a check of its own that fails on rank 1"});
   CHECK(ended.code != 0);
