@@ -30,6 +30,7 @@ struct ExecutorOptions {
   config::BalanceLoss balance = config::BalanceLoss::pooled;
   double balance_coef = 0;  // of the balance loss, only to tell whether the total is finite
   double z_coef = 0;
+  std::int32_t most_micro_steps = 1;  // of any step or evaluation: the length of *open* follows from it
   device::Numbers numbers;
   Measured measured = Measured::together;
 };

@@ -68,9 +68,10 @@ class Executor::Run {
   [[nodiscard]] comm::Communicator& group_for(const std::string& group, const at::Tensor& tensor) const;
   [[nodiscard]] std::int32_t first_non_finite() const;
 
-  // Starts a sum in place over the world, of memory of the host; the wait of `i` ends it.
-  void start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
-                 comm::ReduceOperation operation);
+  // Numbers that are summed. An operation under way holds them, though an exception may have ended the run.
+  using Numbers = std::shared_ptr<std::vector<double>>;
+  // Starts a sum in place over the world; the wait of `i` ends it.
+  void start_sum(const Instruction& i, const Numbers& numbers, comm::ReduceOperation operation);
   void start_open(const Instruction& i);
   void finish_open();
   void start_counts(const Instruction& i);
@@ -105,7 +106,8 @@ class Executor::Run {
   bool ends_early_ = false;
   std::map<std::int32_t, std::vector<fsdp::Travelling>> under_way_;                // by ticket
   std::map<std::int32_t, std::vector<std::pair<Resource, at::Tensor>>> received_;  // by ticket of an exchange
-  std::vector<double> open_, close_, maxima_;
+  const Numbers open_ = std::make_shared<std::vector<double>>(), close_ = std::make_shared<std::vector<double>>(),
+                maxima_ = std::make_shared<std::vector<double>>();
   std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
   double communication_s_ = 0;
   GpuTimes gpu_times_;

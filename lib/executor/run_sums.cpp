@@ -36,35 +36,41 @@ std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count)
 
 }  // namespace
 
-void Executor::Run::start_sum(const Instruction& i, void* data, std::size_t elements, comm::ElementType type,
-                              comm::ReduceOperation operation) {
+void Executor::Run::start_sum(const Instruction& i, const Numbers& numbers, comm::ReduceOperation operation) {
   under_way_[i.ticket].push_back(
-      {"world", world()->all_reduce(data, static_cast<std::int64_t>(elements), type, operation, nullptr)});
+      {"world", world()->all_reduce(numbers->data(), static_cast<std::int64_t>(numbers->size()), ElementType::float64,
+                                    operation, numbers)});
 }
 
 void Executor::Run::start_open(const Instruction& i) {
-  open_.assign(open_tokens + size_of(program_.micro_steps), 0.0);
-  if (inputs_.stop != Stop::none) open_[open_stop_none + size_of(static_cast<int>(inputs_.stop))] = 1;
-  open_[open_data_failed] = inputs_.data_failed ? 1 : 0;
+  auto& open = *open_;
+  // As long on a rank without data, which does not know how many micro-steps the others have.
+  const auto micro_steps = executor_.options_.most_micro_steps;
+  base::expect(program_.micro_steps <= micro_steps, "a step of {} micro-steps where there are {} at most",
+               program_.micro_steps, micro_steps);
+  open.assign(open_tokens + size_of(micro_steps), 0.0);
+  if (inputs_.stop != Stop::none) open[open_stop_none + size_of(static_cast<int>(inputs_.stop))] = 1;
+  open[open_data_failed] = inputs_.data_failed ? 1 : 0;
   for (std::size_t m = 0; m < inputs_.batches.size(); ++m) {
     const auto& batch = inputs_.batches[m];
     const auto& labels = batch.at({ValueKind::labels, -1});
-    open_[open_valid] += static_cast<double>(labels.ge(0).sum().item<std::int64_t>());
-    open_[open_sequences] += static_cast<double>(batch.at({ValueKind::sequence_starts, -1}).numel() - 1);
-    open_[open_tokens + m] = static_cast<double>(labels.numel());
+    open[open_valid] += static_cast<double>(labels.ge(0).sum().item<std::int64_t>());
+    open[open_sequences] += static_cast<double>(batch.at({ValueKind::sequence_starts, -1}).numel() - 1);
+    open[open_tokens + m] = static_cast<double>(labels.numel());
   }
-  start_sum(i, open_.data(), open_.size(), ElementType::float64, ReduceOperation::add);
+  start_sum(i, open_, ReduceOperation::add);
 }
 
 void Executor::Run::finish_open() {
-  result_.valid_tokens = std::llround(open_[open_valid]);
-  result_.sequences = std::llround(open_[open_sequences]);
-  for (std::size_t k = open_tokens; k < open_.size(); ++k) result_.tokens += std::llround(open_[k]);
-  if (open_[open_valid] == 0) result_.outcome = Outcome::skipped;
+  const auto& open = *open_;
+  result_.valid_tokens = std::llround(open[open_valid]);
+  result_.sequences = std::llround(open[open_sequences]);
+  for (std::size_t k = open_tokens; k < open.size(); ++k) result_.tokens += std::llround(open[k]);
+  if (open[open_valid] == 0) result_.outcome = Outcome::skipped;
   for (const auto stop : {Stop::user, Stop::hang_up, Stop::terminate, Stop::interrupt})
-    if (open_[open_stop_none + size_of(static_cast<int>(stop))] > 0) result_.stop = stop;
+    if (open[open_stop_none + size_of(static_cast<int>(stop))] > 0) result_.stop = stop;
   if (result_.stop != Stop::none) result_.outcome = Outcome::stopped;
-  if (open_[open_data_failed] > 0) result_.outcome = Outcome::data_failed;
+  if (open[open_data_failed] > 0) result_.outcome = Outcome::data_failed;
   ends_early_ = result_.outcome != Outcome::done;
 }
 
@@ -77,7 +83,7 @@ model::StepFacts Executor::Run::facts(std::int32_t micro) const {
   facts.balance_scale = executor_.options_.balance == config::BalanceLoss::sequence
                             ? 1 / static_cast<double>(result_.sequences)
                             : 1 / static_cast<double>(program_.micro_steps);
-  facts.routed_tokens = open_[open_tokens + size_of(micro)];
+  facts.routed_tokens = (*open_)[open_tokens + size_of(micro)];
   facts.z_scale = layers == 0 ? 0 : 1 / (tokens * layers);
   return facts;
 }
@@ -86,9 +92,9 @@ void Executor::Run::start_counts(const Instruction& i) {
   std::vector<at::Tensor> counts;
   for (const auto& r : i.reads) counts.push_back(tape_.value(r));
   const auto& sum = counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
-  under_way_[i.ticket].push_back(
-      {"world", group_for("world", sum)
-                    .all_reduce(sum.data_ptr(), sum.numel(), ElementType::int64, ReduceOperation::add, nullptr)});
+  under_way_[i.ticket].push_back({"world", group_for("world", sum)
+                                               .all_reduce(sum.data_ptr(), sum.numel(), ElementType::int64,
+                                                           ReduceOperation::add, std::make_shared<at::Tensor>(sum))});
 }
 
 void Executor::Run::finish_counts(const Instruction& i) {
@@ -97,28 +103,29 @@ void Executor::Run::finish_counts(const Instruction& i) {
 }
 
 void Executor::Run::start_close(const Instruction& i) {
+  auto& close = *close_;
   const auto ranks = size_of(world()->size());
   const auto rank = size_of(world()->rank());
-  close_.assign(close_ranks + 2 * ranks, 0.0);
+  close.assign(close_ranks + 2 * ranks, 0.0);
   const auto measured = at::stack({sums_.cross_entropy, sums_.balance, sums_.z}).cpu();
-  std::copy_n(measured.const_data_ptr<double>(), 3, close_.begin() + close_cross_entropy);
-  close_[close_ranks + rank] = first_non_finite() + 1;
+  std::copy_n(measured.const_data_ptr<double>(), 3, close.begin() + close_cross_entropy);
+  close[close_ranks + rank] = first_non_finite() + 1;
   if (trains()) {
     auto parts = norm_parts();
     if (std::any_of(parts.begin(), parts.end(), [](double part) { return !std::isfinite(part); }))
-      close_[close_ranks + ranks + rank] = static_cast<double>(last_non_finite_gradient()) + 1;
+      close[close_ranks + ranks + rank] = static_cast<double>(last_non_finite_gradient()) + 1;
     if (optim::combination_of(executor_.options_.norm_type) == optim::Combination::maximum)
-      maxima_ = std::move(parts);
+      *maxima_ = std::move(parts);
     else
-      close_.insert(close_.end(), parts.begin(), parts.end());
+      close.insert(close.end(), parts.begin(), parts.end());
     if (!load_.empty()) {
       const auto load = at::stack(load_).cpu();
-      close_.insert(close_.end(), load.const_data_ptr<std::int64_t>(),
-                    load.const_data_ptr<std::int64_t>() + load.numel());
+      close.insert(close.end(), load.const_data_ptr<std::int64_t>(),
+                   load.const_data_ptr<std::int64_t>() + load.numel());
     }
   }
-  start_sum(i, close_.data(), close_.size(), ElementType::float64, ReduceOperation::add);
-  if (!maxima_.empty()) start_sum(i, maxima_.data(), maxima_.size(), ElementType::float64, ReduceOperation::max);
+  start_sum(i, close_, ReduceOperation::add);
+  if (!maxima_->empty()) start_sum(i, maxima_, ReduceOperation::max);
 }
 
 // The layer, or -1.
@@ -154,37 +161,39 @@ std::int64_t Executor::Run::last_non_finite_gradient() const {
 }
 
 void Executor::Run::finish_close() {
+  const auto& close = *close_;
+  auto& parts = *maxima_;  // of the norms
   const auto ranks = size_of(world()->size());
-  result_.cross_entropy = close_[close_cross_entropy] / static_cast<double>(result_.valid_tokens);
-  result_.balance_loss = close_[close_balance];
-  result_.z_loss = close_[close_z];
+  result_.cross_entropy = close[close_cross_entropy] / static_cast<double>(result_.valid_tokens);
+  result_.balance_loss = close[close_balance];
+  result_.z_loss = close[close_z];
   const auto& o = executor_.options_;
   const auto total = result_.cross_entropy + o.balance_coef * result_.balance_loss + o.z_coef * result_.z_loss;
   const auto layers = executor_.architecture_.config().num_hidden_layers;
   std::int64_t layer = layers, layer_rank = 0;  // the first layer on any rank, and the first rank of it
   std::int64_t gradient = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (const auto first = std::llround(close_[close_ranks + r]); first > 0 && first - 1 < layer) {
+    if (const auto first = std::llround(close[close_ranks + r]); first > 0 && first - 1 < layer) {
       layer = first - 1;
       layer_rank = static_cast<std::int64_t>(r);
     }
-    gradient = std::max<std::int64_t>(gradient, std::llround(close_[close_ranks + ranks + r]));
+    gradient = std::max<std::int64_t>(gradient, std::llround(close[close_ranks + ranks + r]));
   }
   auto place = close_ranks + 2 * ranks;
   if (trains()) {
     const auto groups = executor_.norm_groups_.size();
-    if (maxima_.empty()) {
-      maxima_.assign(close_.begin() + static_cast<std::ptrdiff_t>(place),
-                     close_.begin() + static_cast<std::ptrdiff_t>(place + groups));
+    if (parts.empty()) {
+      parts.assign(close.begin() + static_cast<std::ptrdiff_t>(place),
+                   close.begin() + static_cast<std::ptrdiff_t>(place + groups));
       place += groups;
     }
-    const auto norms = optim::finish_norms(maxima_, o.norm_type);
+    const auto norms = optim::finish_norms(parts, o.norm_type);
     result_.grad_norm = norms.total;
     for (std::size_t g = 0; g < groups; ++g) result_.group_norms[executor_.norm_groups_[g]] = norms.groups[g];
     result_.expert_load.resize(load_.size());
     for (std::size_t m = 0; m < load_.size(); ++m)
       for (std::int64_t e = 0; e < load_[m].numel(); ++e)
-        result_.expert_load[m].push_back(std::llround(close_[place++]));
+        result_.expert_load[m].push_back(std::llround(close[place++]));
   }
   if (std::isfinite(total) && std::isfinite(result_.grad_norm)) return;
   result_.outcome = Outcome::non_finite;
@@ -207,7 +216,7 @@ void Executor::Run::start_replicas(const Instruction& i) {
     under_way_[i.ticket].push_back(
         {p.placement.replicate_group,
          group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(), fsdp::element_type(p.gradient.scalar_type()),
-                           ReduceOperation::add, nullptr)});
+                           ReduceOperation::add, std::make_shared<at::Tensor>(p.gradient))});
   }
 }
 

@@ -53,6 +53,10 @@ comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::
   return {.data = begin, .rows = rows, .row_elements = run, .stride_elements = o[cut].size() * rest};
 }
 
+ParameterStore::Memory::Memory(const StoreOptions& options)
+    : weights("gathered weights", options.weight_slots, options.poison, options.numbers.place),
+      gradients("gradient buffers", options.gradient_slots, options.poison, options.numbers.place) {}
+
 ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
                                const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t rank,
                                StoreOptions options)
@@ -60,17 +64,16 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
       mesh_(mesh),
       rank_(rank),
       options_(std::move(options)),
-      weight_pool_("gathered weights", options_.weight_slots, options_.poison, options_.numbers.place),
-      gradient_pool_("gradient buffers", options_.gradient_slots, options_.poison, options_.numbers.place) {
+      memory_(std::make_shared<Memory>(options_)) {
   const auto master =
       at::TensorOptions().dtype(options_.numbers.master).device(device::tensor_device(options_.numbers.place));
   for (const auto& placement : placements) {
     auto box = plan::shard_box(placement, layout, rank);
     const auto shape = box.shape();
-    parameters_.push_back({placement, std::move(box), at::empty(shape, master), at::zeros(shape, master),
-                           plan::is_primary_holder(placement, layout, rank)});
+    memory_->parameters.push_back({placement, std::move(box), at::empty(shape, master), at::zeros(shape, master),
+                                   plan::is_primary_holder(placement, layout, rank)});
   }
-  for (std::size_t k = 0; k < parameters_.size(); ++k) by_fqn_.emplace(parameters_[k].placement.parameter.fqn, k);
+  for (std::size_t k = 0; k < memory_->parameters.size(); ++k) by_fqn_.emplace(memory_->parameters[k].placement.parameter.fqn, k);
   const plan::PlacementIndex index(placements);
   const auto homes = plan::home_units(units);
   for (const auto& unit : units) {
@@ -92,7 +95,7 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
 ShardedParameter& ParameterStore::parameter(const std::string& fqn) {
   const auto found = by_fqn_.find(fqn);
   base::expect(found != by_fqn_.end(), "no parameter {}", fqn);
-  return parameters_[found->second];
+  return memory_->parameters[found->second];
 }
 
 std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parameter, plan::UseKind use,
@@ -107,13 +110,14 @@ std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parame
 }
 
 void ParameterStore::bind_values(UnitState& state, std::byte* slot) {
-  auto* unbound = options_.poison == device::Poison::fill_with_nan ? weight_pool_.poison() : nullptr;
+  auto* unbound = options_.poison == device::Poison::fill_with_nan ? memory_->weights.poison() : nullptr;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (!use.value_is_bound)
       state.weights[k]->bind_value(slot != nullptr ? slot + use.value_offset : unbound);
     else
-      state.weights[k]->bind_value(state.is_gathered ? parameters_[state.parameters[k]].master.data_ptr() : nullptr);
+      state.weights[k]->bind_value(state.is_gathered ? memory_->parameters[state.parameters[k]].master.data_ptr()
+                                                     : nullptr);
   }
 }
 
@@ -121,7 +125,7 @@ void ParameterStore::bind_gradients(UnitState& state, std::byte* slot) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound)
-      state.weights[k]->bind_gradient(parameters_[state.parameters[k]].gradient.data_ptr());
+      state.weights[k]->bind_gradient(memory_->parameters[state.parameters[k]].gradient.data_ptr());
     else
       state.weights[k]->bind_gradient(slot != nullptr ? slot + use.gradient_offset : nullptr);
   }
@@ -131,13 +135,13 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(!state.is_gathered, "unit {} is gathered already", state.unit.name);
   state.is_gathered = true;
-  state.value_slot = weight_pool_.take(state.storage.value_bytes);
+  state.value_slot = memory_->weights.take(state.storage.value_bytes);
   bind_values(state, state.value_slot);
   std::map<std::string, std::vector<comm::GatherBlock>> blocks;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.value_is_bound) continue;
-    const auto& p = parameters_[state.parameters[k]];
+    const auto& p = memory_->parameters[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
     auto& weight = *state.weights[k];
     part_of(weight.value(), use.box, p.box).copy_(p.master);
@@ -146,7 +150,7 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
   }
   std::vector<Travelling> started;
   for (auto& [group, list] : blocks)
-    started.push_back({group, mesh_.communicator(group)->gather_blocks(std::move(list), nullptr)});
+    started.push_back({group, mesh_.communicator(group)->gather_blocks(std::move(list), memory_)});
   return started;
 }
 
@@ -155,7 +159,7 @@ void ParameterStore::free(std::size_t unit) {
   base::expect(state.is_gathered, "unit {} is not gathered", state.unit.name);
   state.is_gathered = false;
   bind_values(state, nullptr);
-  weight_pool_.give_back(state.value_slot, state.storage.value_bytes);
+  memory_->weights.give_back(state.value_slot, state.storage.value_bytes);
   state.value_slot = nullptr;
 }
 
@@ -163,7 +167,7 @@ void ParameterStore::take_gradient(std::size_t unit) {
   auto& state = units_[unit];
   if (state.has_gradient) return;
   state.has_gradient = true;
-  state.gradient_slot = gradient_pool_.take(state.storage.gradient_bytes);
+  state.gradient_slot = memory_->gradients.take(state.storage.gradient_bytes);
   if (state.gradient_slot == nullptr) return;
   device::fill(options_.numbers.place, state.gradient_slot, 0, state.storage.gradient_bytes);
   bind_gradients(state, state.gradient_slot);
@@ -177,7 +181,7 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound) continue;
-    auto& p = parameters_[state.parameters[k]];
+    auto& p = memory_->parameters[state.parameters[k]];
     const auto kind = state.unit.uses[k].kind;
     const auto group = plan::gather_group(p.placement, kind);
     if (options_.numbers.place != device::Place::cpu && mesh_.communicator(group)->size() == 1) {
@@ -193,7 +197,7 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
   }
   std::vector<Travelling> started;
   for (auto& [group, list] : blocks)
-    started.push_back({group, mesh_.communicator(group)->reduce_blocks(std::move(list), nullptr)});
+    started.push_back({group, mesh_.communicator(group)->reduce_blocks(std::move(list), memory_)});
   return started;
 }
 
@@ -201,12 +205,12 @@ void ParameterStore::give_back_gradient(std::size_t unit) {
   auto& state = units_[unit];
   state.has_gradient = false;
   bind_gradients(state, nullptr);
-  gradient_pool_.give_back(state.gradient_slot, state.storage.gradient_bytes);
+  memory_->gradients.give_back(state.gradient_slot, state.storage.gradient_bytes);
   state.gradient_slot = nullptr;
 }
 
 void ParameterStore::zero_gradients() {
-  for (auto& p : parameters_) p.gradient.zero_();
+  for (auto& p : memory_->parameters) p.gradient.zero_();
 }
 
 }  // namespace tessera::fsdp

@@ -53,8 +53,8 @@ class ParameterStore {
   ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
                  const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t rank, StoreOptions options);
 
-  [[nodiscard]] std::vector<ShardedParameter>& parameters() { return parameters_; }
-  [[nodiscard]] const std::vector<ShardedParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] std::vector<ShardedParameter>& parameters() { return memory_->parameters; }
+  [[nodiscard]] const std::vector<ShardedParameter>& parameters() const { return memory_->parameters; }
   [[nodiscard]] ShardedParameter& parameter(const std::string& fqn);
 
   // The weight of use `use` of unit `unit`; its address is stable.
@@ -94,6 +94,14 @@ class ParameterStore {
     bool has_gradient = false;
   };
 
+  // All that collectives read and write here. What is under way holds it: an exception that ends the run must not free
+  // what another rank still reads, or what is still written.
+  struct Memory {
+    explicit Memory(const StoreOptions& options);
+    device::BufferPool weights, gradients;
+    std::vector<ShardedParameter> parameters;
+  };
+
   void bind_values(UnitState& state, std::byte* slot);
   void bind_gradients(UnitState& state, std::byte* slot);
   [[nodiscard]] std::vector<comm::Strided> pieces(const ShardedParameter& parameter, plan::UseKind use,
@@ -103,9 +111,8 @@ class ParameterStore {
   const mesh::Mesh& mesh_;
   std::int64_t rank_;
   StoreOptions options_;
-  device::BufferPool weight_pool_, gradient_pool_;
-  std::vector<ShardedParameter> parameters_;
-  std::unordered_map<std::string, std::size_t> by_fqn_;  // index in parameters_
+  const std::shared_ptr<Memory> memory_;
+  std::unordered_map<std::string, std::size_t> by_fqn_;  // index in the parameters
   std::vector<UnitState> units_;
 };
 

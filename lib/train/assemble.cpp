@@ -119,6 +119,7 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .balance = blueprint.settings.model.balance_loss,
           .balance_coef = blueprint.architecture.config().router_aux_loss_coef,
           .z_coef = blueprint.settings.model.router_z_loss_coef,
+          .most_micro_steps = static_cast<std::int32_t>(blueprint.micro_steps(blueprint.global_batch)),
           .numbers = blueprint.numbers,
           .measured = measured(blueprint.settings.train.debug.only)};
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -26,20 +27,21 @@ std::uint64_t hash_of(const at::Tensor& tensor) {
 // The hashes of one group's states on all ranks of it, while they are gathered.
 struct GroupHashes {
   std::vector<std::size_t> states;
-  std::vector<std::int64_t> hashes;  // [rank of the group][states]; bits of the hashes
+  // [rank of the group][states]; bits of the hashes. The gather under way holds them.
+  std::shared_ptr<std::vector<std::int64_t>> hashes = std::make_shared<std::vector<std::int64_t>>();
   comm::Handle handle;
 };
 
 void start_gather(GroupHashes& group, const std::vector<StateHash>& states, comm::Communicator& communicator) {
   const auto count = std::ssize(group.states);
-  group.hashes.resize(static_cast<std::size_t>(communicator.size() * count));
+  group.hashes->resize(static_cast<std::size_t>(communicator.size() * count));
   comm::GatherBlock block{.type = comm::ElementType::int64, .pieces = {}};
   for (std::int64_t k = 0; k < communicator.size(); ++k)
     block.pieces.push_back(
-        {.data = group.hashes.data() + k * count, .rows = 1, .row_elements = count, .stride_elements = count});
-  auto* own = group.hashes.data() + communicator.rank() * count;
+        {.data = group.hashes->data() + k * count, .rows = 1, .row_elements = count, .stride_elements = count});
+  auto* own = group.hashes->data() + communicator.rank() * count;
   for (const auto s : group.states) *own++ = static_cast<std::int64_t>(states[s].hash);
-  group.handle = communicator.gather_blocks({std::move(block)}, nullptr);
+  group.handle = communicator.gather_blocks({std::move(block)}, group.hashes);
 }
 
 std::string ranks_text(const layout::Group& ranks) {
@@ -102,7 +104,7 @@ ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Opti
       const auto& state = states[group.states[k]];
       auto& r = replicated[group.states[k]] = {state.fqn, state.state, ranks, {}};
       for (std::size_t member = 0; member < ranks.size(); ++member)
-        r.hashes.push_back(static_cast<std::uint64_t>(group.hashes[member * group.states.size() + k]));
+        r.hashes.push_back(static_cast<std::uint64_t>((*group.hashes)[member * group.states.size() + k]));
     }
   }
   std::optional<comm::Failure> failure;

@@ -113,6 +113,55 @@ TEST_CASE("a faulty document that rank 2 meets while training ends the job with 
                             ContainsSubstring("id 31 is outside the vocabulary"));
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool lends_memory = false;  // its shadow takes more than any limit here
+#else
+constexpr bool lends_memory = true;
+#endif
+
+// KiB of address space: what does not do for a rank's libraries, and what may do for nothing more than its start.
+TEST_CASE("a rank that has too little memory, for whichever step of its start, ends the job, and says why") {
+  if (!lends_memory) return;
+  const SmallRun files;
+  int failed = 0;
+  for (const char* limit : {"600000", "900000"}) {
+    std::string line = "[ $OMPI_COMM_WORLD_RANK = 1 ] && ulimit -v " + std::string(limit) + "; exec " + TESSERA_TRAIN;
+    for (const auto& word : files.words()) line += " '" + word + "'";
+    const double begin = base::seconds_now();
+    const auto ended = run_command(joined(mpirun(2), {"bash", "-c", line}), mpi_environment());
+    INFO(limit << " KiB: " << ended.err);
+    CHECK(base::seconds_now() - begin < generous);
+    if (ended.code == 0) continue;
+    ++failed;
+    CHECK_THAT(ended.err, ContainsSubstring("memory") || ContainsSubstring("alloc"));
+  }
+  CHECK(failed > 0);
+}
+
+// The rank that has the faulty window does not come to know how many micro-steps the others have.
+TEST_CASE("a faulty document in a short last step, or evaluation, ends all ranks with its place, told once") {
+  const SmallRun files;
+  std::vector<std::vector<std::int64_t>> good(20, {1, 2, 3, 4, 5, 6, 7}), bad = good;
+  bad[18][2] = 31;  // in the last window: what follows fills none
+  write_pair<std::uint16_t>(files.folder(), "good", good, 8);
+  write_pair<std::uint16_t>(files.folder(), "bad", bad, 8);
+  write_pair<std::uint16_t>(files.folder(), "few", {bad.begin() + 16, bad.end()}, 8);
+  const auto path = [&](const char* name) { return (files.folder() / name).string(); };
+  const Words batch{"--data.max_seq_len", "7", "--train.micro_batch_size", "1", "--train.global_batch_size"};
+  struct Case {
+    std::string training, held_out, global_batch;  // few: of 3 windows
+  };
+  for (const auto& c : {Case{"good.bin", "bad.bin", "8"}, Case{"few.bin", "", "8"}, Case{"few.bin", "", "12000"}}) {
+    auto words = files.words(joined(batch, {c.global_batch, "--data.train_path", path(c.training.c_str())}));
+    if (!c.held_out.empty()) words = joined(words, {"--data.eval_path", path(c.held_out.c_str())});
+    const auto ended = run_ranks(2, words);
+    INFO(c.training << " " << c.held_out << " " << c.global_batch << ": " << ended.err);
+    CHECK(ended.code == 2);
+    CHECK(count_of("] error ", ended.err) == 1);
+    CHECK_THAT(ended.err, ContainsSubstring("id 31 is outside the vocabulary"));
+  }
+}
+
 TEST_CASE("an output folder that cannot be made, and a disk that is full, end the job, told once by rank 0") {
   const SmallRun files;
   files.folder().write("file", "");
