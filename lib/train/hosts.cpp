@@ -21,13 +21,14 @@ using Cores = std::bitset<CPU_SETSIZE>;
 
 // What every rank tells all others.
 struct Whereabouts {
+  std::int64_t first_rank = 0;  // of its host
   std::array<char, name_bytes> host{};
   std::array<std::uint8_t, CPU_SETSIZE / 8> cores{};
 };
 static_assert(sizeof(Whereabouts) % sizeof(std::int32_t) == 0);
 
-Whereabouts own_whereabouts() {
-  Whereabouts own;
+Whereabouts own_whereabouts(std::int64_t first_rank) {
+  Whereabouts own{.first_rank = first_rank};
   if (::gethostname(own.host.data(), name_bytes - 1) != 0) std::strcpy(own.host.data(), "an unnamed host");
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -43,14 +44,22 @@ Cores cores_of(const Whereabouts& w) {
   return cores;
 }
 
-std::vector<Whereabouts> of_all_ranks(comm::Communicator& world) {
+std::vector<Whereabouts> of_all_ranks(comm::Communicator& world, std::int64_t first_rank) {
   std::vector<Whereabouts> all(static_cast<std::size_t>(world.size()));
-  all[static_cast<std::size_t>(world.rank())] = own_whereabouts();
+  all[static_cast<std::size_t>(world.rank())] = own_whereabouts(first_rank);
   constexpr auto words = static_cast<std::int64_t>(sizeof(Whereabouts) / sizeof(std::int32_t));
   comm::GatherBlock block{.type = comm::ElementType::int32, .pieces = {}};
   for (auto& w : all) block.pieces.push_back({&w, 1, words, words});
   world.gather_blocks({block}, nullptr)->wait();
   return all;
+}
+
+// Hosts of one name are told apart by their first ranks.
+void tell_names_apart(std::vector<Host>& hosts) {
+  std::map<std::string, int> counts;
+  for (const auto& host : hosts) ++counts[host.name];
+  for (auto& host : hosts)
+    if (counts[host.name] > 1) host.name += fmt::format(" (with rank {})", host.ranks.front());
 }
 
 bool crosses_hosts(const Hosts& hosts, const layout::Group& group) {
@@ -82,21 +91,21 @@ std::string Hosts::describe() const {
   return fmt::format("{}{}", fmt::join(names, ", "), more);
 }
 
-Hosts find_hosts(comm::Communicator& world) {
-  const auto ranks = of_all_ranks(world);
+Hosts find_hosts(comm::Communicator& world, std::int64_t first_rank) {
+  const auto ranks = of_all_ranks(world, first_rank);
   Hosts hosts;
-  std::map<std::string, std::size_t> place;
+  std::map<std::int64_t, std::size_t> place;
   std::vector<Cores> cores;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::string name(ranks[rank].host.data());
-    const auto [at, is_new] = place.try_emplace(name, hosts.all.size());
+    const auto [at, is_new] = place.try_emplace(ranks[rank].first_rank, hosts.all.size());
     if (is_new) {
-      hosts.all.push_back({.name = name, .ranks = {}});
+      hosts.all.push_back({.name = ranks[rank].host.data(), .ranks = {}});
       cores.emplace_back();
     }
     hosts.all[at->second].ranks.push_back(static_cast<std::int64_t>(rank));
     cores[at->second] |= cores_of(ranks[rank]);
   }
+  tell_names_apart(hosts.all);
   for (std::size_t h = 0; h < cores.size(); ++h) hosts.all[h].cores = static_cast<std::int64_t>(cores[h].count());
 
   const auto& here = hosts.all[static_cast<std::size_t>(hosts.host_of(world.rank()))];

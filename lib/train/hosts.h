@@ -11,7 +11,7 @@
 namespace tessera::train {
 
 struct Host {
-  std::string name;
+  std::string name;                 // of several hosts of one name: "node (with rank 4)"
   std::vector<std::int64_t> ranks;  // ascending
   std::int64_t cores = 0;           // that its ranks may run on, together
 };
@@ -26,8 +26,9 @@ struct Hosts {
   [[nodiscard]] std::string describe() const;  // "4 on node1, 4 on node2"
 };
 
-// Collective over `world`.
-[[nodiscard]] Hosts find_hosts(comm::Communicator& world);
+// Collective over `world`. `first_rank` is that of this rank's host (World::first_rank_of_host): ranks with another one
+// are on another host, though it may have the same name.
+[[nodiscard]] Hosts find_hosts(comm::Communicator& world, std::int64_t first_rank);
 
 // A line for each host whose ranks have more threads than cores, and for each extra parallel whose outer placement
 // lets a group cross hosts where the inner one would not.

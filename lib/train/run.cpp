@@ -156,7 +156,7 @@ Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks, 
 
 base::ExitCode run(const config::Settings& given, comm::World& world, const StopSignals& signals) {
   auto& ranks = *world.communicator();
-  const auto hosts = find_hosts(ranks);
+  const auto hosts = find_hosts(ranks, world.first_rank_of_host());
   const int threads = set_threads(given.train.threads, hosts.threads_per_rank);
   const auto device = take_device(given.train, hosts, ranks);
   auto settings = given;

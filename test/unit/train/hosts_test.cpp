@@ -76,7 +76,7 @@ TEST_CASE("hosts are told by ranks on each, of many the first eight") {
 }
 
 TEST_CASE("every rank finds all ranks of this machine, on one host, and its share of the cores") {
-  const auto hosts = find_hosts(*test::world().communicator());
+  const auto hosts = find_hosts(*test::world().communicator(), test::world().first_rank_of_host());
   CHECK_ON_ALL(hosts.all.size() == 1);
   std::vector<std::int64_t> ranks(static_cast<std::size_t>(test::world().size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -91,6 +91,24 @@ TEST_CASE("every rank finds all ranks of this machine, on one host, and its shar
   CHECK_ON_ALL(warnings_of(hosts, layout_of(test::world().size(), {}),
                            std::vector<std::int64_t>(ranks.size(), CPU_COUNT(&allowed) + 1))
                    .size() == 1);
+}
+
+TEST_CASE("hosts of one name are several hosts: each has its own cores, and its own ranks in messages") {
+  const auto n = test::world().size(), rank = test::world().rank();
+  if (n == 1) return;
+  // The last rank is on another machine, which has the name of this one.
+  const auto hosts = find_hosts(*test::world().communicator(), rank == n - 1 ? n - 1 : 0);
+  CHECK_ON_ALL(hosts.all.size() == 2);
+  CHECK_ON_ALL(std::ssize(hosts.all[0].ranks) == n - 1 && hosts.all[1].ranks == std::vector{n - 1});
+  CHECK_ON_ALL(hosts.host_of(n - 1) == 1 && hosts.host_of(0) == 0);
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  const auto sharing = rank == n - 1 ? 1 : n - 1;
+  CHECK_ON_ALL(hosts.threads_per_rank == std::max<std::int64_t>(1, CPU_COUNT(&allowed) / sharing));
+  const auto name = hosts.all[1].name.substr(0, hosts.all[1].name.find(' '));
+  CHECK_ON_ALL(hosts.describe() == std::to_string(n - 1) + " on " + name + " (with rank 0), 1 on " + name +
+                                       " (with rank " + std::to_string(n - 1) + ")");
 }
 
 }  // namespace
