@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file_size_limit.h"
+#include "base/readable_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -162,19 +163,32 @@ FileSystem& posix_file_system() {
   return files;
 }
 
-std::string read_file(const Path& path, std::uint64_t max_bytes) {
-  std::uint64_t size = 0;
-  const Descriptor fd = open_to_read(path, size);
-  require(size <= max_bytes, "cannot read {}: {} bytes, at most {} are expected", path.string(), size, max_bytes);
-  std::string content(size, '\0');
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t n = ::read(fd.get(), content.data() + done, content.size() - done);
+ReadableFile::ReadableFile(const Path& path) : path_(path) { descriptor_ = open_to_read(path, size_).release(); }
+
+ReadableFile::~ReadableFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+ReadableFile::ReadableFile(ReadableFile&& other) noexcept
+    : path_(std::move(other.path_)), size_(other.size_), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void ReadableFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_errno("read", path);
-    require(n > 0, "cannot read {}: it became shorter while it was read", path.string());
-    done += static_cast<std::size_t>(n);
+    if (n < 0) fail_errno("read", path_);
+    require(n > 0, "cannot read {}: it became shorter while it was read", path_.string());
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
   }
+}
+
+std::string read_file(const Path& path, std::uint64_t max_bytes) {
+  const ReadableFile file(path);
+  require(file.size() <= max_bytes, "cannot read {}: {} bytes, at most {} are expected", path.string(), file.size(),
+          max_bytes);
+  std::string content(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(content)));
   return content;
 }
 

@@ -9,14 +9,19 @@ void add_data_fields(std::vector<Field>& table) {
       {
           on_resume(OnResume::by_effect,
                     list("data.train_path", &DataSettings::train_path, Kind::paths, any_number(), {"other.txt"},
-                         {"Training data: files, folders, globs; commas separate too.",
+                         {"Training data: files, folders, globs. Commas separate too, but in a JSON list, and not in a "
+                          "word that is a "
+                          "path as it stands.",
                           "the files listed on the start page"})),
           with(list("data.eval_path", &DataSettings::eval_path, Kind::paths, any_number(), {"held_out.txt"},
                     {"Held-out data, evaluated every train.eval_steps steps and at the end.",
                      "metrics.jsonl has eval/ce_loss and eval/perplexity"}),
                {"--train.eval_steps", "2"}),
           word("data.format", &DataSettings::format, {"auto", "text", "jsonl", "megatron"}, "text",
-               {"What the files are; auto goes by their names (.jsonl; .bin with .idx; anything else is text).",
+               {"What the files are; auto goes by their names (.jsonl, .ndjson and .json are JSONL, an object a line; "
+                ".bin "
+                "with .idx is megatron; anything else is text) and refuses what is binary by its first bytes; text "
+                "takes any file as it is.",
                 "the format named on the start page"}),
           text("data.text_keys", &DataSettings::text_keys, Kind::text, "content",
                {"Key of the text in each JSONL line.", "which text is trained on; a line without the key is refused"}),

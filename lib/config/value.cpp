@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -176,10 +178,23 @@ Reading read_list(const Form& form, const Elements& elements, Read read) {
   return list_of(form.kind, values);
 }
 
-// "a,b" -> "a", "b": paths may share one word, as in VeOmni.
+// A file, a folder, a link, or the stem of a pair .bin and .idx.
+bool names_a_path(const std::string& word) {
+  std::error_code ignored;
+  const auto is_there = [&](const std::string& path) {
+    return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  };
+  return is_there(word) || is_there(word + ".idx");
+}
+
+// "a,b" -> "a", "b": paths may share one word, as in VeOmni, unless that is itself a path.
 std::vector<std::string> split_at_commas(const std::vector<std::string>& words) {
   std::vector<std::string> parts;
   for (const std::string& word : words) {
+    if (names_a_path(word)) {
+      parts.push_back(word);
+      continue;
+    }
     std::size_t from = 0;
     for (std::size_t comma = word.find(','); comma != std::string::npos; comma = word.find(',', from)) {
       parts.push_back(word.substr(from, comma - from));
@@ -285,8 +300,6 @@ Reading read_json_value(const Form& form, const Json& json) {
   if (form.kind == Kind::paths && json.is_string())
     return read_list(form, split_at_commas({json.get<std::string>()}), read_word);
   if (!json.is_array()) return problem(wrong_type(form.kind, json));
-  if (form.kind == Kind::paths && std::all_of(json.begin(), json.end(), [](const Json& j) { return j.is_string(); }))
-    return read_list(form, split_at_commas(json.get<std::vector<std::string>>()), read_word);
   return read_list(form, json, read_json_scalar);
 }
 

@@ -7,9 +7,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
-#include "data/jsonl_file.h"
 #include "data/megatron_file.h"
-#include "data/sources.h"
 #include "data/text_file.h"
 
 namespace tessera::data {
@@ -29,15 +27,6 @@ void add(const FileCounts& counts, FileCounts& sum) {
   sum.targets += counts.targets;
 }
 
-std::unique_ptr<DocumentFile> open_file(const Source& source, const CorpusOptions& options) {
-  switch (source.format) {
-    case DataFormat::jsonl:
-      return std::make_unique<JsonlFile>(source.path, options.text_key, options.vocabulary, options.on_bad_line);
-    case DataFormat::megatron: return std::make_unique<MegatronFile>(source.path, options.vocabulary);
-    default: return std::make_unique<TextFile>(source.path, options.vocabulary);
-  }
-}
-
 const char* name_of(DataFormat format) {
   switch (format) {
     case DataFormat::jsonl: return "jsonl";
@@ -46,20 +35,22 @@ const char* name_of(DataFormat format) {
   }
 }
 
+std::unique_ptr<DocumentFile> open_jsonl(Source source, const JsonlReader& reader, FileCounts& counts) {
+  if (source.certainty == Certainty::sure) return std::make_unique<JsonlFile>(std::move(source.path), reader, counts);
+  try {
+    return std::make_unique<JsonlFile>(source.path, reader, counts);
+  } catch (const base::Error& error) {
+    base::fail(
+        "{}; a .json file is read as JSONL, an object a line: name the files without this one, or say by --data.format "
+        "what they are",
+        error.what());
+  }
+}
+
 // Index of the part that holds element `at`, of parts that begin at `starts` (one more than parts, rising; empty parts
 // hold none).
 std::size_t part_of(const std::vector<std::int64_t>& starts, std::int64_t at) {
   return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), at) - starts.begin()) - 1;
-}
-
-// The document of a file that holds its token `at`.
-std::int64_t document_of(const DocumentFile& file, std::int64_t at) {
-  std::int64_t low = 0, high = file.documents();  // tokens_before(low) <= at < tokens_before(high)
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (file.tokens_before(middle) <= at ? low : high) = middle;
-  }
-  return low;
 }
 
 }  // namespace
@@ -73,20 +64,42 @@ std::string describe(const FileCounts& counts) {
   return text;
 }
 
-Corpus::Corpus(const CorpusOptions& options) : setting_(options.setting), documents_before_{0}, tokens_before_{0} {
+Corpus::Corpus(const CorpusOptions& options)
+    : setting_(options.setting),
+      vocabulary_(options.vocabulary),
+      fingerprint_(options.fingerprint_bytes),
+      mapped_(options.mapped_files),
+      jsonl_(options.text_key, options.vocabulary, options.on_bad_line, mapped_),
+      documents_before_{0},
+      tokens_before_{0} {
   base::expect(options.vocabulary >= 1 && options.vocabulary <= INT32_MAX, "a vocabulary of {}", options.vocabulary);
-  std::map<DataFormat, int> files;
-  for (const Source& source : find_sources(options.paths, options.format, setting_)) {
+  std::map<DataFormat, std::int64_t> files;
+  for (Source& source : find_sources(options.paths, options.format, setting_, options.own_outputs)) {
     ++files[source.format];
-    add_file(open_file(source, options));
+    add_file(std::move(source));
   }
+  files_.shrink_to_fit();
+  documents_before_.shrink_to_fit();
+  tokens_before_.shrink_to_fit();
   for (const auto& [format, count] : files)
     formats_ += fmt::format("{}{} {}", formats_.empty() ? "" : ", ", count, name_of(format));
   base::require(tokens() > 0, "{}: 0 usable samples: {}", setting_, samples_by_file());
 }
 
-void Corpus::add_file(std::unique_ptr<DocumentFile> file) {
-  const FileCounts counts = file->counts();
+std::unique_ptr<DocumentFile> Corpus::open_file(Source source, FileCounts& counts) {
+  switch (source.format) {
+    case DataFormat::jsonl: return open_jsonl(std::move(source), jsonl_, counts);
+    case DataFormat::megatron: return std::make_unique<MegatronFile>(source.path, vocabulary_, mapped_, counts);
+    default: return std::make_unique<TextFile>(std::move(source.path), vocabulary_, counts);
+  }
+}
+
+void Corpus::add_file(Source source) {
+  FileCounts counts;
+  const DataFormat format = source.format;
+  auto file = open_file(std::move(source), counts);
+  if (format == DataFormat::megatron) fingerprint_.add_whole(index_of_tokens(file->name()));
+  format == DataFormat::jsonl ? fingerprint_.add_whole(file->name()) : fingerprint_.add(file->name());
   add(counts, counts_);
   if (++file_count_ <= files_described) first_samples_.push_back(fmt::format("{}: {}", file->name(), describe(counts)));
   const std::int64_t tokens = file->tokens_before(file->documents());
@@ -130,7 +143,7 @@ void Corpus::read_stream(std::int64_t first, std::span<std::int64_t> ids, std::s
     const std::size_t number = part_of(tokens_before_, at);
     const DocumentFile& file = *files_[number];
     const std::int64_t in_file = at - tokens_before_[number];
-    const std::int64_t document = document_of(file, in_file);
+    const std::int64_t document = file.document_at(in_file);
     const std::int64_t size = std::min(count - done, file.tokens_before(document + 1) - in_file);
     const auto from = static_cast<std::size_t>(done), length = static_cast<std::size_t>(size);
     file.read(document, in_file - file.tokens_before(document), ids.subspan(from, length),

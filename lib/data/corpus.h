@@ -1,7 +1,9 @@
 // All files of a data setting as one list of documents, and as one stream of tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +11,10 @@
 
 #include "config/settings.h"
 #include "data/document_file.h"
+#include "data/fingerprint.h"
+#include "data/jsonl_file.h"
+#include "data/mapped_files.h"
+#include "data/sources.h"
 
 namespace tessera::data {
 
@@ -17,8 +23,11 @@ struct CorpusOptions {
   std::vector<std::string> paths;           // see find_sources
   config::DataFormat format = config::DataFormat::automatic;
   std::string text_key = "text";
-  config::OnBadLine on_bad_line = config::OnBadLine::stop;  // of JSONL
-  std::int64_t vocabulary = 0;                              // ids are below it; fits into 32 bits
+  config::OnBadLine on_bad_line = config::OnBadLine::stop;     // of JSONL
+  std::int64_t vocabulary = 0;                                 // ids are below it; fits into 32 bits
+  std::vector<std::string> own_outputs;                        // see find_sources
+  std::size_t mapped_files = 1024;                             // see MappedFiles
+  std::uint64_t fingerprint_bytes = std::uint64_t{256} << 20;  // see Fingerprint
 };
 
 // Documents are numbered over all files in order. Thread-safe once constructed.
@@ -27,6 +36,8 @@ class Corpus {
   // Opens, indexes and verifies every file. Error(bad_input) with the reason, also if no token is left:
   // "data.train_path: 0 usable samples: a.jsonl: 5 read, 5 dropped because they are empty".
   explicit Corpus(const CorpusOptions& options);
+  Corpus(const Corpus&) = delete;  // its files refer to it
+  Corpus& operator=(const Corpus&) = delete;
 
   [[nodiscard]] const std::string& setting() const { return setting_; }
   [[nodiscard]] std::int64_t documents() const { return documents_before_.back(); }
@@ -39,6 +50,14 @@ class Corpus {
   // "12 files (10 text, 2 jsonl), 345 documents, 1.23M tokens"
   [[nodiscard]] std::string description() const;
 
+  // Of the bytes of all files in their order. JSONL and the indexes of pairs are covered whole.
+  [[nodiscard]] const Fingerprint& fingerprint() const { return fingerprint_; }
+  // The files that hold tokens, of a pair the .bin: how many, and their paths. Precondition: 0 <= file < files().
+  [[nodiscard]] std::int64_t files() const { return std::ssize(files_); }
+  [[nodiscard]] const std::string& path_of(std::int64_t file) const {
+    return files_[static_cast<std::size_t>(file)]->name();
+  }
+
   // As DocumentFile::read.
   void read_document(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
                      std::span<std::int64_t> targets) const;
@@ -46,9 +65,14 @@ class Corpus {
   void read_stream(std::int64_t first, std::span<std::int64_t> ids, std::span<std::int64_t> targets) const;
 
  private:
-  void add_file(std::unique_ptr<DocumentFile> file);
+  std::unique_ptr<DocumentFile> open_file(Source source, FileCounts& counts);
+  void add_file(Source source);
 
   std::string setting_;
+  std::int64_t vocabulary_;
+  Fingerprint fingerprint_;
+  MappedFiles mapped_;
+  JsonlReader jsonl_;
   std::vector<std::unique_ptr<DocumentFile>> files_;  // those with documents
   std::vector<std::int64_t> documents_before_;        // files + 1
   std::vector<std::int64_t> tokens_before_;           // files + 1

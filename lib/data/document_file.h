@@ -19,16 +19,18 @@ struct FileCounts {
   std::string first_fault{};  // "file:line: reason" of the first faulty sample
 };
 
-// Documents are numbered from 0. All functions are thread-safe. The file must not change while the object lives.
+// Documents are numbered from 0. All functions are thread-safe. The file must not change while the object lives. A
+// corpus may have a million of them: an object keeps a few integers and the path, and neither a map nor a descriptor.
 class DocumentFile {
  public:
   virtual ~DocumentFile() = default;
 
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual std::int64_t documents() const = 0;
+  // The document that holds token `at` of the file. Precondition: 0 <= at < tokens_before(documents()).
+  [[nodiscard]] virtual std::int64_t document_at(std::int64_t at) const = 0;
   // Number of tokens of all documents before `document`, which may be documents(): then of the whole file.
   [[nodiscard]] virtual std::int64_t tokens_before(std::int64_t document) const = 0;
-  [[nodiscard]] virtual FileCounts counts() const = 0;
 
   // Tokens [first, first + ids.size()) of a document, and for each what its predecessor shall predict: its own id, or
   // the label that the file gives it. Precondition: targets.size() == ids.size(), the range lies in the document.
@@ -36,6 +38,17 @@ class DocumentFile {
   virtual void read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
                     std::span<std::int64_t> targets) const = 0;
 };
+
+// What DocumentFile::document_at says, of a file whose tokens_before is given.
+template <class TokensBefore>
+[[nodiscard]] std::int64_t document_holding(std::int64_t at, std::int64_t documents, TokensBefore tokens_before) {
+  std::int64_t low = 0, high = documents;  // tokens_before(low) <= at < tokens_before(high)
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (tokens_before(middle) <= at ? low : high) = middle;
+  }
+  return low;
+}
 
 // Error(bad_input) unless the byte tokenizer's ids fit into the vocabulary.
 void require_byte_vocabulary(std::int64_t vocabulary, const std::string& file);

@@ -1,6 +1,7 @@
 #include "data/jsonl_file.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -25,7 +26,7 @@ constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding
 // Where a line is, for its errors.
 struct Place {
   std::string_view file;
-  int line;
+  std::int64_t line;
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
@@ -115,10 +116,11 @@ std::int64_t JsonlDocument::labelled_tokens() const {
   return tokens() - std::count(labels_.begin(), labels_.end(), no_label);
 }
 
-JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int line_number, const std::string& text_key,
-                           std::int64_t vocabulary) {
+JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
+                           const std::string& text_key, std::int64_t vocabulary) {
   const Place place{file, line_number};
-  const Json object = base::parse_json_line(line, file, line_number);
+  const auto named_line = static_cast<int>(std::min<std::int64_t>(line_number, std::numeric_limits<int>::max()));
+  const Json object = base::parse_json_line(line, file, named_line);
   if (!object.is_object()) place.fail("the line is of type {}, not a JSON object", object.type_name());
   if (const auto ids = object.find("input_ids"); ids != object.end())
     return decode_ids(object, *ids, vocabulary, place);
@@ -128,82 +130,96 @@ JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int lin
   return JsonlDocument(text->get_ref<const std::string&>());
 }
 
-JsonlFile::JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary,
-                     config::OnBadLine on_bad_line)
-    : name_(path.string()), text_key_(std::move(text_key)), vocabulary_(vocabulary), file_(path) {
-  if (file_.size() >= slow_index)
-    base::log_info("{}: reading {} of JSONL once to find its lines and their lengths", name_,
-                   base::format_bytes(file_.size()));
-  build_index(on_bad_line);
-  if (counts_.faulty > 0)
-    base::log_warning("{}: {} of {} lines are faulty and left out (data.on_bad_line = skip); the first is {}", name_,
-                      counts_.faulty, counts_.read, counts_.first_fault);
+JsonlReader::JsonlReader(std::string text_key, std::int64_t vocabulary, config::OnBadLine on_bad_line,
+                         MappedFiles& mapped)
+    : text_key_(std::move(text_key)), vocabulary_(vocabulary), on_bad_line_(on_bad_line), mapped_(mapped) {}
+
+JsonlDocument JsonlReader::decode(std::string_view line, std::string_view file, std::int64_t line_number) const {
+  return decode_jsonl(line, file, line_number, text_key_, vocabulary_);
 }
 
-void JsonlFile::build_index(config::OnBadLine on_bad_line) {
-  const std::string_view text = file_.text();
-  tokens_before_.push_back(0);
-  int line_number = 0;
-  for (std::size_t start = 0, next = 0; start < text.size(); start = next) {
-    const std::string_view line = line_at(text, start, next);
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-      ++counts_.blank;
-      continue;
-    }
-    ++counts_.read;
-    std::optional<JsonlDocument> document;
-    try {
-      document = decode_jsonl(line, name_, line_number, text_key_, vocabulary_);
-    } catch (const base::Error& error) {
-      if (on_bad_line == config::OnBadLine::stop) throw;
-      if (++counts_.faulty == 1) counts_.first_fault = error.what();
-      continue;
-    }
-    if (document->is_text()) require_byte_vocabulary(vocabulary_, fmt::format("{}:{}", name_, line_number));
-    add_document(*document, start);
-  }
-}
-
-void JsonlFile::add_document(const JsonlDocument& document, std::uint64_t line_start) {
-  if (document.tokens() == 0) {
-    ++counts_.empty;
-    return;
-  }
-  line_starts_.push_back(line_start);
-  tokens_before_.push_back(tokens_before_.back() + document.tokens());
-  counts_.labelled += document.labelled_tokens();
-  counts_.targets += document.labelled_tokens() - (document.target(0) == no_label ? 0 : 1);
-}
-
-std::int64_t JsonlFile::tokens_before(std::int64_t document) const {
-  return tokens_before_[static_cast<std::size_t>(document)];
-}
-
-JsonlFile::Decoded JsonlFile::decoded(std::int64_t document) const {
-  {
+JsonlReader::Decoded JsonlReader::read(const std::string& path, std::uint64_t size, std::uint64_t start,
+                                       std::int64_t tokens) const {
+  if (tokens >= long_document) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [number, kept] : recent_)
-      if (number == document) return kept;
+    for (const auto& recent : recent_)
+      if (recent.start == start && recent.path == path) return recent.document;
   }
-  const std::size_t start = line_starts_[static_cast<std::size_t>(document)];
+  const auto file = mapped_.map(path, size, base::AccessPattern::normal);
   std::size_t next = 0;
-  const std::string_view line = line_at(file_.text(), start, next);
-  auto fresh = std::make_shared<JsonlDocument>(decode_jsonl(line, name_, 0, text_key_, vocabulary_));
-  const std::int64_t expected = tokens_before(document + 1) - tokens_before(document);
-  base::require(fresh->tokens() == expected, "{} changed while it was in use: document {} had {} tokens, now {}", name_,
-                document, expected, fresh->tokens());
-  if (expected >= long_document) {
+  auto fresh = std::make_shared<const JsonlDocument>(decode(line_at(file->text(), start, next), path, 0));
+  base::require(fresh->tokens() == tokens,
+                "{} changed while it was in use: the document at byte {} had {} tokens, now {}", path, start, tokens,
+                fresh->tokens());
+  if (tokens >= long_document) {
     const std::lock_guard lock(mutex_);
     if (recent_.size() == recent_documents) recent_.erase(recent_.begin());
-    recent_.emplace_back(document, fresh);
+    recent_.push_back({path, start, fresh});
   }
   return fresh;
 }
 
+JsonlFile::JsonlFile(std::string path, const JsonlReader& reader, FileCounts& counts)
+    : name_(std::move(path)), reader_(reader) {
+  const base::MappedFile file(name_, base::AccessPattern::sequential);
+  size_ = file.size();
+  if (size_ >= slow_index)
+    base::log_info("{}: reading {} of JSONL once to find its lines and their lengths", name_,
+                   base::format_bytes(size_));
+  counts = {};
+  build_index(file.text(), counts);
+  if (counts.faulty > 0)
+    base::log_warning("{}: {} of {} lines are faulty and left out (data.on_bad_line = skip); the first is {}", name_,
+                      counts.faulty, counts.read, counts.first_fault);
+}
+
+void JsonlFile::build_index(std::string_view text, FileCounts& counts) {
+  lines_.push_back({0, 0});
+  std::int64_t line_number = 0;
+  for (std::size_t start = 0, next = 0; start < text.size(); start = next) {
+    const std::string_view line = line_at(text, start, next);
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      ++counts.blank;
+      continue;
+    }
+    ++counts.read;
+    std::optional<JsonlDocument> document;
+    try {
+      document = reader_.decode(line, name_, line_number);
+    } catch (const base::Error& error) {
+      if (reader_.on_bad_line() == config::OnBadLine::stop) throw;
+      if (++counts.faulty == 1) counts.first_fault = error.what();
+      continue;
+    }
+    if (document->is_text()) require_byte_vocabulary(reader_.vocabulary(), fmt::format("{}:{}", name_, line_number));
+    add_document(*document, start, counts);
+  }
+}
+
+void JsonlFile::add_document(const JsonlDocument& document, std::uint64_t line_start, FileCounts& counts) {
+  if (document.tokens() == 0) {
+    ++counts.empty;
+    return;
+  }
+  lines_.back().start = line_start;
+  lines_.push_back({0, lines_.back().tokens_before + document.tokens()});
+  counts.labelled += document.labelled_tokens();
+  counts.targets += document.labelled_tokens() - (document.target(0) == no_label ? 0 : 1);
+}
+
+std::int64_t JsonlFile::tokens_before(std::int64_t document) const {
+  return lines_[static_cast<std::size_t>(document)].tokens_before;
+}
+
+std::int64_t JsonlFile::document_at(std::int64_t at) const {
+  return document_holding(at, documents(), [this](std::int64_t document) { return tokens_before(document); });
+}
+
 void JsonlFile::read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
                      std::span<std::int64_t> targets) const {
-  const Decoded content = decoded(document);
+  const auto content = reader_.read(name_, size_, lines_[static_cast<std::size_t>(document)].start,
+                                    tokens_before(document + 1) - tokens_before(document));
   const auto count = static_cast<std::int64_t>(ids.size());
   base::expect(first >= 0 && first + count <= content->tokens(), "tokens [{}, {}) of {} in document {} of {}", first,
                first + count, content->tokens(), document, name_);

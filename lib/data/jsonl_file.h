@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "config/settings.h"
 #include "data/document_file.h"
+#include "data/mapped_files.h"
 
 namespace tessera::data {
 
@@ -46,40 +45,69 @@ class JsonlDocument {
 
 // Decodes a line. `text_key` is a key, or a path of keys joined by dots. Error(bad_input) "file:line: reason" for bad
 // JSON, a value that is not an object, a missing key, wrong types, ids outside the vocabulary, unequal lengths.
-[[nodiscard]] JsonlDocument decode_jsonl(std::string_view line, std::string_view file, int line_number,
+[[nodiscard]] JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
                                          const std::string& text_key, std::int64_t vocabulary);
+
+// What the JSONL files of a corpus share. Thread-safe. `mapped` must outlive it.
+class JsonlReader {
+ public:
+  using Decoded = std::shared_ptr<const JsonlDocument>;
+
+  JsonlReader(std::string text_key, std::int64_t vocabulary, config::OnBadLine on_bad_line, MappedFiles& mapped);
+
+  [[nodiscard]] std::int64_t vocabulary() const { return vocabulary_; }
+  [[nodiscard]] config::OnBadLine on_bad_line() const { return on_bad_line_; }
+  // As decode_jsonl.
+  [[nodiscard]] JsonlDocument decode(std::string_view line, std::string_view file, std::int64_t line_number) const;
+  // The document of `tokens` tokens in the line of `path` that begins at byte `start`; the file has `size` bytes. Error
+  // (bad_input) if it has changed.
+  [[nodiscard]] Decoded read(const std::string& path, std::uint64_t size, std::uint64_t start,
+                             std::int64_t tokens) const;
+
+ private:
+  struct Recent {
+    std::string path;
+    std::uint64_t start;
+    Decoded document;
+  };
+
+  std::string text_key_;
+  std::int64_t vocabulary_;
+  config::OnBadLine on_bad_line_;
+  MappedFiles& mapped_;
+  // The last long documents read: neighbouring windows of one need not decode it again.
+  mutable std::mutex mutex_;
+  mutable std::vector<Recent> recent_;
+};
 
 class JsonlFile final : public DocumentFile {
  public:
-  // Maps the file and decodes every line once, so that all errors are found here; keeps two integers a document.
-  // With `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were.
-  // Error(bad_input) whatever `on_bad_line` if there is text and the vocabulary has no room for bytes.
-  JsonlFile(const std::filesystem::path& path, std::string text_key, std::int64_t vocabulary,
-            config::OnBadLine on_bad_line = config::OnBadLine::stop);
+  // Decodes every line once, so that all errors are found here; keeps two integers a document. Sets `counts`. With
+  // `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were.
+  // Error(bad_input) whatever on_bad_line if there is text and the vocabulary has no room for bytes. `reader` must
+  // outlive the file.
+  JsonlFile(std::string path, const JsonlReader& reader, FileCounts& counts);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] std::int64_t documents() const override { return static_cast<std::int64_t>(line_starts_.size()); }
+  [[nodiscard]] std::int64_t documents() const override { return std::ssize(lines_) - 1; }
+  [[nodiscard]] std::int64_t document_at(std::int64_t at) const override;
   [[nodiscard]] std::int64_t tokens_before(std::int64_t document) const override;
-  [[nodiscard]] FileCounts counts() const override { return counts_; }
   void read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
             std::span<std::int64_t> targets) const override;
 
  private:
-  using Decoded = std::shared_ptr<const JsonlDocument>;
-  [[nodiscard]] Decoded decoded(std::int64_t document) const;
-  void build_index(config::OnBadLine on_bad_line);
-  void add_document(const JsonlDocument& document, std::uint64_t line_start);
+  struct Line {
+    std::uint64_t start;  // byte
+    std::int64_t tokens_before;
+  };
+
+  void build_index(std::string_view text, FileCounts& counts);
+  void add_document(const JsonlDocument& document, std::uint64_t line_start, FileCounts& counts);
 
   std::string name_;
-  std::string text_key_;
-  std::int64_t vocabulary_;
-  base::MappedFile file_;
-  std::vector<std::uint64_t> line_starts_;   // of documents with tokens
-  std::vector<std::int64_t> tokens_before_;  // documents + 1
-  FileCounts counts_;
-  // The last long documents read: neighbouring windows of one need not decode it again.
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<std::int64_t, Decoded>> recent_;
+  const JsonlReader& reader_;
+  std::uint64_t size_ = 0;   // bytes
+  std::vector<Line> lines_;  // of the documents with tokens, and one more at the end
 };
 
 }  // namespace tessera::data

@@ -1,10 +1,12 @@
 #include "data/text_file.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/readable_file.h"
 #include "data/byte_tokenizer.h"
+#include "data/mapped_files.h"
 
 namespace tessera::data {
 
@@ -15,17 +17,14 @@ void require_byte_vocabulary(std::int64_t vocabulary, const std::string& file) {
                 file, end_of_document, vocabulary, byte_vocabulary);
 }
 
-TextFile::TextFile(const std::filesystem::path& path, std::int64_t vocabulary)
-    : name_(path.string()), size_(static_cast<std::int64_t>(base::MappedFile(path).size())) {
+TextFile::TextFile(std::string path, std::int64_t vocabulary, FileCounts& counts)
+    : name_(std::move(path)), size_(static_cast<std::int64_t>(base::ReadableFile(name_).size())) {
   require_byte_vocabulary(vocabulary, name_);
+  counts = {.read = 1, .empty = size_ == 0 ? 1 : 0, .labelled = size_ == 0 ? 0 : size_ + 1, .targets = size_};
 }
 
 std::int64_t TextFile::tokens_before(std::int64_t document) const {
   return document == 0 || size_ == 0 ? 0 : size_ + 1;
-}
-
-FileCounts TextFile::counts() const {
-  return {.read = 1, .empty = size_ == 0 ? 1 : 0, .blank = 0, .labelled = size_ == 0 ? 0 : size_ + 1, .targets = size_};
 }
 
 void TextFile::read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
@@ -33,14 +32,12 @@ void TextFile::read(std::int64_t document, std::int64_t first, std::span<std::in
   const auto count = static_cast<std::int64_t>(ids.size());
   base::expect(document == 0 && first >= 0 && first + count <= size_ + 1, "tokens [{}, {}) of {} in {}", first,
                first + count, size_ + 1, name_);
-  const base::MappedFile file(name_, base::AccessPattern::random);  // windows come in any order
-  base::require(static_cast<std::int64_t>(file.size()) == size_, "{} changed while it was in use: {} bytes, now {}",
-                name_, size_, file.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t at = first + i;
-    ids[static_cast<std::size_t>(i)] =
-        at == size_ ? end_of_document : static_cast<std::int64_t>(file.bytes()[static_cast<std::size_t>(at)]);
-  }
+  const base::ReadableFile file(name_);
+  require_unchanged(name_, static_cast<std::uint64_t>(size_), file.size());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::clamp<std::int64_t>(size_ - first, 0, count)));
+  file.read(static_cast<std::uint64_t>(first), bytes);
+  std::transform(bytes.begin(), bytes.end(), ids.begin(), [](std::byte b) { return static_cast<std::int64_t>(b); });
+  std::fill(ids.begin() + std::ssize(bytes), ids.end(), end_of_document);
   std::copy(ids.begin(), ids.end(), targets.begin());
 }
 

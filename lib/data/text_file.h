@@ -2,23 +2,23 @@
 // end_of_document.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "data/document_file.h"
 
 namespace tessera::data {
 
-// Opens the file only to learn its size and for each read: a corpus may have more files than a process may hold open.
+// Opens the file only to learn its size and for each read, and reads without a map.
 class TextFile final : public DocumentFile {
  public:
-  // Error(bad_input) if the file cannot be read, or if the vocabulary is smaller than the byte tokenizer's.
-  TextFile(const std::filesystem::path& path, std::int64_t vocabulary);
+  // Sets `counts`. Error(bad_input) if the file cannot be read, or if the vocabulary is smaller than the byte
+  // tokenizer's.
+  TextFile(std::string path, std::int64_t vocabulary, FileCounts& counts);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int64_t documents() const override { return size_ > 0 ? 1 : 0; }
+  [[nodiscard]] std::int64_t document_at(std::int64_t) const override { return 0; }
   [[nodiscard]] std::int64_t tokens_before(std::int64_t document) const override;
-  [[nodiscard]] FileCounts counts() const override;
   void read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
             std::span<std::int64_t> targets) const override;
 

@@ -259,6 +259,7 @@ program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t ra
 
 std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split) {
   const auto& data = blueprint.settings.data;
+  const auto& train = blueprint.settings.train;
   const bool trains = split == Split::training;
   const auto& paths = trains ? data.train_path : data.eval_path;
   if (paths.empty()) return nullptr;
@@ -268,11 +269,13 @@ std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split sp
                     .format = data.format,
                     .text_key = data.text_keys,
                     .on_bad_line = data.on_bad_line,
-                    .vocabulary = blueprint.architecture.config().vocab_size};
+                    .vocabulary = blueprint.architecture.config().vocab_size,
+                    .own_outputs = {train.checkpoint.output_dir}};
+  if (!train.log.trace.empty()) options.corpus.own_outputs.push_back(train.log.trace);
   options.seq_len = data.max_seq_len;
   options.documents = data.documents;
   options.order = trains ? data::Order::shuffled : data::Order::file;
-  options.seed = blueprint.settings.train.seed;
+  options.seed = train.seed;
   return std::make_unique<data::Dataset>(options);
 }
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "comm/communicator.h"
+#include "config/output_names.h"
 #include "config/settings.h"
 
 namespace tessera::train {
 
-inline constexpr const char* metrics_name = "metrics.jsonl";
-inline constexpr const char* settings_name = "settings.resolved.json";
+using config::metrics_name;
+using config::settings_name;
 
 // Tries every path that a run with these settings will write: of train.checkpoint.output_dir, which is there and locked
 // by this run, on every rank; the file of train.log.trace. Leaves nothing behind. Collective over `ranks`.

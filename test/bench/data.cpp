@@ -38,6 +38,7 @@ class File {
 data::DatasetOptions options_of(const fs::path& path) {
   data::DatasetOptions options;
   options.corpus.paths = {path.string()};
+  if (path.extension() == ".txt") options.corpus.format = config::DataFormat::text;  // all zeros
   options.corpus.vocabulary = vocabulary;
   options.seq_len = length;
   return options;

@@ -166,12 +166,17 @@ TEST_CASE("bad input exits with 2 in one message and makes no output folder") {
   const SmallRun files;
   files.folder().write("empty.jsonl", "");
   files.folder().write("outside.jsonl", R"({"input_ids": [1, 2, 31, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]})");
+  files.folder().write("packed.gz", "\x1F\x8B\x08");
+  std::filesystem::create_directory(files.folder() / "circle");
+  std::filesystem::create_directory_symlink(files.folder() / "circle", files.folder() / "circle/again");
   const std::string hugging_face = files.folder() / "config.json";
   for (const auto& wrong : {Wrong{{"--train.micro_batch_siz", "2"}, "train.micro_batch_size"},
                             Wrong{{"--train.optimizer.lr", "fast"}, "train.optimizer.lr"},
                             Wrong{{"--data.train_path", files.folder() / "no_such_file"}, "no_such_file"},
                             Wrong{{"--data.train_path", files.folder() / "empty.jsonl"}, "empty.jsonl: 0 read"},
                             Wrong{{"--data.train_path", files.folder() / "outside.jsonl"}, "31"},
+                            Wrong{{"--data.train_path", files.folder() / "circle"}, "circle/again leads back to"},
+                            Wrong{{"--data.train_path", files.folder() / "packed.gz"}, "unpack it (gunzip)"},
                             Wrong{{"--model.config_path", files.folder() / "train.jsonl"}, "train.jsonl"},
                             Wrong{{"--model.num_experts_per_tok", "6"}, "num_experts_per_tok"},
                             Wrong{{"--model.model_path", files.folder() / "no_checkpoint"}, "no_checkpoint"},
@@ -189,6 +194,26 @@ TEST_CASE("bad input exits with 2 in one message and makes no output folder") {
   INFO(settings.err);
   CHECK(settings.code == 2);
   CHECK_THAT(settings.err, ContainsSubstring("--model.config_path " + hugging_face));
+}
+
+TEST_CASE("a run that writes into a folder of its data has the same data, and losses, when it is started again") {
+  const SmallRun files;
+  const auto data = files.folder() / "data";
+  files.folder().write("data/train.jsonl", jsonl_of(small_documents(23)));
+  std::vector<double> losses;
+  for (const char* name : {"first", "second", "third"}) {
+    const auto finished =
+        run_command(command_line(files, {"--data.train_path", data, "--train.log.trace", data / "trace.json",
+                                         "--train.checkpoint.output_dir", data / "runs" / name}));
+    INFO(finished.err);
+    REQUIRE(finished.code == 0);
+    const auto again = column(read_metrics(data / "runs" / name / "metrics.jsonl"), "loss");
+    if (losses.empty())
+      losses = again;
+    else
+      CHECK_THAT(finished.err, ContainsSubstring("data.train_path: left out, as written by a run: "));
+    CHECK(again == losses);
+  }
 }
 
 TEST_CASE("a loss that is not finite exits with 3 and names the step once") {

@@ -1,5 +1,6 @@
 // If these fail, a failed write may damage the file that was there, or an error hides its path or reason.
 #include "base/file.h"
+#include "base/readable_file.h"
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/faulty_files.h"
@@ -130,6 +131,19 @@ TEST_CASE("a mapped file shows the bytes and survives a move") {
   CHECK(c.text() == "abc");
   CHECK(c.path().filename() == "a");
   CHECK_THAT(test::error_of([&] { base::MappedFile absent(folder / "none"); }), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("a file is read by parts, and one that has become shorter is an error with its name") {
+  const test::TempFolder folder;
+  const Path path = folder.write("a", "abcdef");
+  const base::ReadableFile file(path);
+  CHECK(file.size() == 6);
+  std::string part(3, ' ');
+  file.read(2, std::as_writable_bytes(std::span(part)));
+  CHECK(part == "cde");
+  std::filesystem::resize_file(path, 4);
+  CHECK_THAT(test::error_of([&] { file.read(2, std::as_writable_bytes(std::span(part))); }),
+             ContainsSubstring("cannot read " + path.string() + ": it became shorter"));
 }
 
 TEST_CASE("folders are made with their parents and removed with their content") {

@@ -88,6 +88,22 @@ TEST_CASE("a list takes every word that follows, commas separate paths too") {
   CHECK(s.data.train_path == Texts{"a", "b", "c"});
 }
 
+TEST_CASE("a path with a comma is taken whole if it is there, and in a JSON list always") {
+  const TemporaryFile a(""), b("");
+  const std::string whole = a.path() + ",x", pair = a.path() + ",y", split = a.path() + "," + b.path();
+  std::ofstream(whole) << "x";
+  std::ofstream(pair + ".idx") << "x";
+  CHECK(read_training({"--data.eval_path", whole, split, pair}).data.eval_path ==
+        Texts{whole, a.path(), b.path(), pair});
+  const TemporaryFile list(R"({"data": {"eval_path": [")" + split + R"("]}})");
+  const TemporaryFile word(R"({"data": {"eval_path": ")" + whole + R"("}})");
+  CHECK(read_line(with_file(list)).settings.data.eval_path == Texts{split});
+  CHECK(read_line(with_file(word)).settings.data.eval_path == Texts{whole});
+  std::filesystem::remove(whole);
+  std::filesystem::remove(pair + ".idx");
+  CHECK(read_training({"--data.eval_path", whole}).data.eval_path == Texts{a.path(), "x"});
+}
+
 TEST_CASE("[] is the empty list of every list setting, and overrides a file's") {
   int lists = 0;
   for (const Field& field : fields()) {

@@ -27,7 +27,7 @@ TEST_CASE("a settings file sets what it names and nothing else") {
   CHECK(s.model.config_path == "hf");
   CHECK(s.model.overrides == std::map<std::string, std::string>{
                                  {"num_experts", "6"}, {"rope_scaling", "null"}, {"rope_theta", "1000000.0"}});
-  CHECK(s.data.train_path == Texts{"a.txt", "b", "c"});
+  CHECK(s.data.train_path == Texts{"a.txt", "b,c"});
   CHECK(s.data.max_seq_len == 96);
   CHECK(s.train.optimizer.type == OptimizerType::sgd);
   CHECK(s.train.optimizer.momentum == 0.9);

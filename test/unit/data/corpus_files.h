@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/megatron_file.h"
+#include "data/text_file.h"
 #include "support/temp_folder.h"
 
 namespace tessera::test {
@@ -94,6 +99,59 @@ std::filesystem::path write_pair(const TempFolder& folder, const std::string& na
   folder.write(name + ".bin", tokens);
   return folder.write(name + ".idx", index_of(lengths, sizeof(T), type_code).bytes());
 }
+
+// What a file of a corpus shares with the others, for one that is alone.
+struct SharedParts {
+  data::MappedFiles mapped;
+  data::JsonlReader reader;
+  data::FileCounts held;
+
+  explicit SharedParts(std::string text_key = "text", std::int64_t vocabulary = 300,
+                       config::OnBadLine on_bad_line = config::OnBadLine::stop)
+      : reader(std::move(text_key), vocabulary, on_bad_line, mapped) {}
+};
+
+// A file without the others of a corpus, and what it held.
+template <class File>
+class Alone : public data::DocumentFile {
+ public:
+  [[nodiscard]] const std::string& name() const override { return file_->name(); }
+  [[nodiscard]] std::int64_t documents() const override { return file_->documents(); }
+  [[nodiscard]] std::int64_t document_at(std::int64_t at) const override { return file_->document_at(at); }
+  [[nodiscard]] std::int64_t tokens_before(std::int64_t d) const override { return file_->tokens_before(d); }
+  void read(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
+            std::span<std::int64_t> targets) const override {
+    file_->read(document, first, ids, targets);
+  }
+  [[nodiscard]] const data::FileCounts& counts() const { return parts_.held; }
+
+ protected:
+  template <class... Args>
+  explicit Alone(const Args&... args) : parts_(args...) {}
+
+  SharedParts parts_;
+  std::optional<File> file_;
+};
+
+struct JsonlAlone : Alone<data::JsonlFile> {
+  JsonlAlone(const std::filesystem::path& path, const std::string& text_key, std::int64_t vocabulary,
+             config::OnBadLine on_bad_line = config::OnBadLine::stop)
+      : Alone(text_key, vocabulary, on_bad_line) {
+    file_.emplace(path.string(), parts_.reader, parts_.held);
+  }
+};
+
+struct MegatronAlone : Alone<data::MegatronFile> {
+  MegatronAlone(const std::filesystem::path& index, std::int64_t vocabulary) {
+    file_.emplace(index.string(), vocabulary, parts_.mapped, parts_.held);
+  }
+};
+
+struct TextAlone : Alone<data::TextFile> {
+  TextAlone(const std::filesystem::path& path, std::int64_t vocabulary) {
+    file_.emplace(path.string(), vocabulary, parts_.held);
+  }
+};
 
 // Options for one path.
 inline data::CorpusOptions corpus_options(const std::filesystem::path& path, std::int64_t vocabulary = 1 << 20) {

@@ -91,3 +91,16 @@ TEST_CASE("faulty lines of all files are counted where they are left out") {
   CHECK_THAT(corpus.counts().first_fault, ContainsSubstring("1.jsonl:2: "));
   CHECK_THAT(data::describe(corpus.counts()), ContainsSubstring("5 read, 3 dropped because they are faulty"));
 }
+
+TEST_CASE("a .json file that turns out not to be JSONL is refused with what to do") {
+  const test::TempFolder folder;
+  folder.write("a.jsonl", "{\"text\": \"a\"}\n");
+  for (const char* content : {"{\n  \"builder_name\": \"x\"\n}\n", "{\"builder_name\": \"x\"}\n"}) {
+    folder.write("dataset_info.json", content);
+    CHECK_THAT(test::error_of([&] { data::Corpus corpus(test::corpus_options(folder.path())); }),
+               ContainsSubstring("dataset_info.json:1: ") && ContainsSubstring("name the files without this one") &&
+                   ContainsSubstring("--data.format"));
+  }
+  folder.write("dataset_info.json", "{\"text\": \"b\"}\n");
+  CHECK(data::Corpus(test::corpus_options(folder.path())).documents() == 2);
+}

@@ -17,7 +17,7 @@ using Ids = std::vector<std::int64_t>;
 std::string error_in(const std::string& content, const std::string& key = "text", std::int64_t vocabulary = 300) {
   const test::TempFolder folder;
   const auto path = folder.write("d.jsonl", content);
-  std::string error = test::error_of([&] { data::JsonlFile file(path, key, vocabulary); });
+  std::string error = test::error_of([&] { test::JsonlAlone file(path, key, vocabulary); });
   if (const std::size_t at = error.find(folder.path().string()); at != std::string::npos)
     error.erase(at, folder.path().string().size() + 1);
   return error;
@@ -27,15 +27,15 @@ std::string error_in(const std::string& content, const std::string& key = "text"
 
 TEST_CASE("text and token lines become documents; blank lines and empty documents are counted") {
   const test::TempFolder folder;
-  const data::JsonlFile file(folder.write("d.jsonl",
-                                          "{\"text\": \"ab\"}\n"
-                                          "\n"
-                                          "{\"input_ids\": [7, 8, 9], \"text\": \"not looked at\"}\n"
-                                          "{\"text\": \"\"}\n"
-                                          "  \t\n"
-                                          "{\"input_ids\": []}\n"
-                                          "{\"text\": \"\\u00e9\"}"),
-                             "text", 300);
+  const test::JsonlAlone file(folder.write("d.jsonl",
+                                           "{\"text\": \"ab\"}\n"
+                                           "\n"
+                                           "{\"input_ids\": [7, 8, 9], \"text\": \"not looked at\"}\n"
+                                           "{\"text\": \"\"}\n"
+                                           "  \t\n"
+                                           "{\"input_ids\": []}\n"
+                                           "{\"text\": \"\\u00e9\"}"),
+                              "text", 300);
   REQUIRE(file.documents() == 3);
   CHECK(test::ids_of(file, 0) == Ids{'a', 'b', 256});
   CHECK(test::ids_of(file, 1) == Ids{7, 8, 9});
@@ -49,8 +49,8 @@ TEST_CASE("text and token lines become documents; blank lines and empty document
 
 TEST_CASE("a byte order mark and carriage returns are accepted") {
   const test::TempFolder folder;
-  const data::JsonlFile file(folder.write("d.jsonl", "\xEF\xBB\xBF{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\"}\r\n"),
-                             "text", 300);
+  const test::JsonlAlone file(folder.write("d.jsonl", "\xEF\xBB\xBF{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\"}\r\n"),
+                              "text", 300);
   REQUIRE(file.documents() == 2);
   CHECK(test::ids_of(file, 0) == Ids{'a', 256});
   CHECK(test::ids_of(file, 1) == Ids{'b', 256});
@@ -59,8 +59,8 @@ TEST_CASE("a byte order mark and carriage returns are accepted") {
 
 TEST_CASE("labels are what the position before shall predict") {
   const test::TempFolder folder;
-  const data::JsonlFile file(folder.write("d.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, 5]}\n"),
-                             "text", 300);
+  const test::JsonlAlone file(folder.write("d.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, 5]}\n"),
+                              "text", 300);
   Ids ids(2), targets(2);
   file.read(0, 1, ids, targets);
   CHECK(ids == Ids{2, 3});
@@ -72,8 +72,8 @@ TEST_CASE("labels are what the position before shall predict") {
 TEST_CASE("the text may stand under another key, also a nested one") {
   const test::TempFolder folder;
   const auto path = folder.write("d.jsonl", "{\"page\": {\"body\": \"x\"}, \"a.b\": \"y\"}\n");
-  CHECK(test::ids_of(data::JsonlFile(path, "page.body", 300), 0) == Ids{'x', 256});
-  CHECK(test::ids_of(data::JsonlFile(path, "a.b", 300), 0) == Ids{'y', 256});
+  CHECK(test::ids_of(test::JsonlAlone(path, "page.body", 300), 0) == Ids{'x', 256});
+  CHECK(test::ids_of(test::JsonlAlone(path, "a.b", 300), 0) == Ids{'y', 256});
 }
 
 TEST_CASE("faulty lines are named with file, line and reason") {
@@ -114,7 +114,7 @@ TEST_CASE("faulty lines are left out, counted and reported where that is asked f
       folder.write("d.jsonl", good + "{\"text\": \"x\xFFy\"}\n\n{\"text\": \"\"}\nnull\n{\"input_ids\": [300]}\n" +
                                   "{\"body\": \"a\"}\n{\"input_ids\": [7, 8], \"labels\": [7]}\n" +
                                   "{\"input_ids\": [7, 8]}\n{\"text\": \"cut");
-  const data::JsonlFile file(path, "text", 300, config::OnBadLine::skip);
+  const test::JsonlAlone file(path, "text", 300, config::OnBadLine::skip);
   REQUIRE(file.documents() == 2);
   CHECK(test::ids_of(file, 0) == Ids{'a', 'b', 256});
   CHECK(test::ids_of(file, 1) == Ids{7, 8});
@@ -125,13 +125,13 @@ TEST_CASE("faulty lines are left out, counted and reported where that is asked f
   CHECK(counts.blank == 1);
   CHECK(counts.labelled == 5);
   CHECK_THAT(counts.first_fault, ContainsSubstring("d.jsonl:2: ") && ContainsSubstring("UTF-8"));
-  CHECK_THAT(test::error_of([&] { data::JsonlFile stops(path, "text", 300); }), ContainsSubstring("d.jsonl:2: "));
+  CHECK_THAT(test::error_of([&] { test::JsonlAlone stops(path, "text", 300); }), ContainsSubstring("d.jsonl:2: "));
 }
 
 TEST_CASE("a vocabulary without room for bytes is no fault of a line") {
   const test::TempFolder folder;
   const auto path = folder.write("d.jsonl", "null\n{\"text\": \"a\"}\n");
-  CHECK_THAT(test::error_of([&] { data::JsonlFile file(path, "text", 256, config::OnBadLine::skip); }),
+  CHECK_THAT(test::error_of([&] { test::JsonlAlone file(path, "text", 256, config::OnBadLine::skip); }),
              ContainsSubstring("d.jsonl:2: text is read as bytes"));
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("long documents come out of memory unchanged") {
   const std::string a(20011, 'a'), b(20021, 'b');
   std::string content;
   for (int i = 0; i < 5; ++i) content += "{\"text\": \"" + a + "\"}\n{\"text\": \"" + b + "\"}\n";
-  const data::JsonlFile file(folder.write("d.jsonl", content), "text", 300);
+  const test::JsonlAlone file(folder.write("d.jsonl", content), "text", 300);
   for (int round = 0; round < 3; ++round)
     for (std::int64_t d = 0; d < 10; ++d) {
       const Ids ids = test::ids_of(file, d);
@@ -162,7 +162,7 @@ TEST_CASE("a line of 50 MB is read, and one that is cut is named") {
   const test::TempFolder folder;
   const std::string text(50'000'003, 'x');
   const std::string line = "{\"text\": \"" + text + "\"}\n";
-  const data::JsonlFile file(folder.write("d.jsonl", line + "{\"text\": \"b\"}\n"), "text", 300);
+  const test::JsonlAlone file(folder.write("d.jsonl", line + "{\"text\": \"b\"}\n"), "text", 300);
   REQUIRE(file.documents() == 2);
   CHECK(file.tokens_before(1) == std::ssize(text) + 1);
   Ids ids(4), targets(4);

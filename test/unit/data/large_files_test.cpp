@@ -91,7 +91,9 @@ TEST_CASE("bytes beyond 2^32 of a text are those of their place, and so is the f
   const test::TempFolder folder;
   write_hole(folder, "a.txt", beyond, {{0, "begin"}, {4 * gib - 1, "xyz"}, {5 * gib, "e"}});
   folder.write("b.txt", "next");
-  const data::Corpus corpus(test::corpus_options(folder.path(), 257));
+  auto as_text = test::corpus_options(folder.path(), 257);
+  as_text.format = config::DataFormat::text;  // holes are zero bytes
+  const data::Corpus corpus(as_text);
   REQUIRE(corpus.tokens() == beyond + 1 + 5);
   CHECK(stream(corpus, 4 * gib - 2, 5) == Ids{0, 'x', 'y', 'z', 0});
   CHECK(stream(corpus, 5 * gib, 7) == Ids{'e', 256, 'n', 'e', 'x', 't', 256});
@@ -102,7 +104,7 @@ TEST_CASE("bytes beyond 2^32 of a text are those of their place, and so is the f
   CHECK(ids == Ids{'t', 256});
 
   auto options = test::dataset_options(folder.path(), gib / 512, config::Documents::separate);
-  options.corpus.vocabulary = 257;
+  options.corpus = as_text;
   options.order = data::Order::file;
   const data::Dataset packed(options);
   const auto window = packed.window(0, 4 * 512);  // the pieces of the first document are whole windows

@@ -20,7 +20,7 @@ const test::Documents documents{{5, 6, 7, 8, 9}, {1, 2, 3}, {11}};
 template <class T>
 void check_type(std::uint8_t code) {
   const test::TempFolder folder;
-  const data::MegatronFile file(test::write_pair<T>(folder, "t", documents, code), 96);
+  const test::MegatronAlone file(test::write_pair<T>(folder, "t", documents, code), 96);
   REQUIRE(file.documents() == 3);
   for (std::int64_t d = 0; d < 3; ++d) CHECK(test::ids_of(file, d) == documents[static_cast<std::size_t>(d)]);
   CHECK(file.tokens_before(3) == 9);
@@ -34,7 +34,7 @@ std::string error_after(const std::function<void(test::MegatronIndex&)>& change)
   test::MegatronIndex index = test::index_of({5, 3, 1}, 2, 8);
   change(index);
   folder.write("t.idx", index.bytes());
-  return test::error_of([&] { data::MegatronFile file(path, 96); });
+  return test::error_of([&] { test::MegatronAlone file(path, 96); });
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ TEST_CASE("every integer type of the format is read") {
 TEST_CASE("a pair made by scripts/tokenize.py holds the tokenizer's ids") {
   const std::string folder = TESSERA_SOURCE_DIR "/test/unit/data/fixtures/";
   const auto expected = nlohmann::json::parse(base::read_file(folder + "bpe_expected.json"));
-  const data::MegatronFile file(folder + "bpe.idx", expected["vocabulary"].get<std::int64_t>());
+  const test::MegatronAlone file(folder + "bpe.idx", expected["vocabulary"].get<std::int64_t>());
   REQUIRE(file.documents() == static_cast<std::int64_t>(expected["documents"].size()));
   for (std::int64_t d = 0; d < file.documents(); ++d)
     CHECK(test::ids_of(file, d) == expected["documents"][static_cast<std::size_t>(d)].get<std::vector<std::int64_t>>());
@@ -64,7 +64,7 @@ TEST_CASE("a document may have several sequences, or none") {
   test::MegatronIndex index = test::index_of({5, 3, 1}, 2, 8);
   index.document_indices = {0, 2, 2, 3};
   folder.write("t.idx", index.bytes());
-  const data::MegatronFile file(path, 96);
+  const test::MegatronAlone file(path, 96);
   REQUIRE(file.documents() == 3);
   CHECK(test::ids_of(file, 0) == std::vector<std::int64_t>{5, 6, 7, 8, 9, 1, 2, 3});
   CHECK(test::ids_of(file, 1).empty());
@@ -73,8 +73,8 @@ TEST_CASE("a document may have several sequences, or none") {
 
 TEST_CASE("an id outside the vocabulary is named when it is read") {
   const test::TempFolder folder;
-  const data::MegatronFile file(test::write_pair<std::int64_t>(folder, "t", {{1, 2}, {3, 96}, {-1}, {1LL << 31}}, 5),
-                                96);
+  const test::MegatronAlone file(test::write_pair<std::int64_t>(folder, "t", {{1, 2}, {3, 96}, {-1}, {1LL << 31}}, 5),
+                                 96);
   CHECK(test::ids_of(file, 0) == std::vector<std::int64_t>{1, 2});
   CHECK_THAT(test::error_of([&] { (void)test::ids_of(file, 1); }),
              ContainsSubstring("t.bin: document 1, token 1: id 96 is outside the vocabulary: ids go from 0 to 95"));
@@ -117,12 +117,12 @@ TEST_CASE("every truncation of either file is refused") {
   const std::string index = base::read_file(path), tokens = base::read_file(folder / "t.bin");
   for (std::size_t size = 0; size < index.size(); ++size) {
     folder.write("t.idx", index.substr(0, size));
-    CHECK(test::error_of([&] { data::MegatronFile file(path, 96); }) != "no error");
+    CHECK(test::error_of([&] { test::MegatronAlone file(path, 96); }) != "no error");
   }
   folder.write("t.idx", index);
   for (std::size_t size = 0; size < tokens.size(); ++size) {
     folder.write("t.bin", tokens.substr(0, size));
-    CHECK_THAT(test::error_of([&] { data::MegatronFile file(path, 96); }), ContainsSubstring("t.bin"));
+    CHECK_THAT(test::error_of([&] { test::MegatronAlone file(path, 96); }), ContainsSubstring("t.bin"));
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a multimodal pair is refused") {
   const test::TempFolder folder;
   const auto path = test::write_pair<std::uint16_t>(folder, "t", documents, 8);
   folder.write("t.idx", base::read_file(path) + std::string(3, '\0'));
-  CHECK_THAT(test::error_of([&] { data::MegatronFile file(path, 96); }), ContainsSubstring("multimodal"));
+  CHECK_THAT(test::error_of([&] { test::MegatronAlone file(path, 96); }), ContainsSubstring("multimodal"));
 }
 
 TEST_CASE("a damaged index is refused, or describes tokens that are there") {
@@ -144,7 +144,7 @@ TEST_CASE("a damaged index is refused, or describes tokens that are there") {
       bad[random.bits(3 * round + flip) % bad.size()] = static_cast<char>(random.bits(1000000 + 3 * round + flip));
     folder.write("t.idx", bad);
     (void)test::error_of([&] {
-      const data::MegatronFile file(path, 1 << 16);
+      const test::MegatronAlone file(path, 1 << 16);
       for (std::int64_t d = 0; d < file.documents(); ++d) (void)test::ids_of(file, d);
       REQUIRE(file.tokens_before(file.documents()) <= 18);
     });

@@ -10,7 +10,7 @@ using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a text file is its bytes and an end of document") {
   const test::TempFolder folder;
-  const data::TextFile file(folder.write("a.txt", std::string("a\xFF\0\r\n", 5)), 257);
+  const test::TextAlone file(folder.write("a.txt", std::string("a\xFF\0\r\n", 5)), 257);
   CHECK(file.documents() == 1);
   CHECK(test::ids_of(file, 0) == std::vector<std::int64_t>{'a', 255, 0, '\r', '\n', 256});
   CHECK(file.counts().targets == 5);
@@ -22,7 +22,7 @@ TEST_CASE("a text file is its bytes and an end of document") {
 
 TEST_CASE("an empty text file has no document") {
   const test::TempFolder folder;
-  const data::TextFile file(folder.write("a.txt", ""), 257);
+  const test::TextAlone file(folder.write("a.txt", ""), 257);
   CHECK(file.documents() == 0);
   CHECK(file.tokens_before(0) == 0);
   CHECK(file.counts().empty == 1);
@@ -31,14 +31,14 @@ TEST_CASE("an empty text file has no document") {
 TEST_CASE("text needs a vocabulary of 257") {
   const test::TempFolder folder;
   const auto path = folder.write("a.txt", "a");
-  CHECK(test::error_of([&] { data::TextFile file(path, 257); }) == "no error");
-  CHECK_THAT(test::error_of([&] { data::TextFile file(path, 256); }),
+  CHECK(test::error_of([&] { test::TextAlone file(path, 257); }) == "no error");
+  CHECK_THAT(test::error_of([&] { test::TextAlone file(path, 256); }),
              ContainsSubstring("only 256 ids") && ContainsSubstring("257 or more"));
 }
 
 TEST_CASE("a text file that changes in use is noticed") {
   const test::TempFolder folder;
-  const data::TextFile file(folder.write("a.txt", "abc"), 257);
+  const test::TextAlone file(folder.write("a.txt", "abc"), 257);
   folder.write("a.txt", "ab");
   CHECK_THAT(test::error_of([&] { (void)test::ids_of(file, 0); }), ContainsSubstring("changed while it was in use"));
 }

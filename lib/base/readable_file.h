@@ -1,0 +1,30 @@
+// Reading a file by parts. Defined in file.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace tessera::base {
+
+// A file open for reading by parts, without a map: one that gets shorter meanwhile is an error, not a signal.
+// Move-only. Thread-safe.
+class ReadableFile {
+ public:
+  explicit ReadableFile(const std::filesystem::path& path);
+  ~ReadableFile();
+  ReadableFile(ReadableFile&& other) noexcept;
+  ReadableFile& operator=(ReadableFile&&) = delete;
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }  // when it was opened
+  // Fills all of `bytes` with what stands from `offset` on. Error if the file ends before.
+  void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+}  // namespace tessera::base
