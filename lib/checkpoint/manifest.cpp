@@ -44,12 +44,26 @@ constexpr std::array progress_rows{
     ProgressRow{"window", &Progress::window, 0},
 };
 
+struct HashRow {
+  const char* key;
+  std::uint64_t Progress::*member;
+};
+// Absent from a checkpoint of an earlier Tessera.
+constexpr std::array later_hashes{
+    HashRow{"data_fingerprint", &Progress::data_fingerprint},
+    HashRow{"data_content", &Progress::data_content},
+    HashRow{"held_out_fingerprint", &Progress::held_out_fingerprint},
+};
+
 std::string json_text(const std::string& text) { return Json(text).dump(); }
 
 std::string text_of(const Progress& progress) {
   std::string text;
   for (const auto& row : progress_rows) text += fmt::format("\"{}\": {}, ", row.key, progress.*row.member);
-  return text + fmt::format("\"data_hash\": \"{}\"", base::hex(progress.data_hash));
+  text += fmt::format("\"data_hash\": \"{}\"", base::hex(progress.data_hash));
+  for (const auto& row : later_hashes)
+    text += fmt::format(", \"{}\": \"{}\"", row.key, base::hex(progress.*row.member));
+  return text;
 }
 
 std::string text_of(const StoredFile& file) {
@@ -90,6 +104,7 @@ class Object {
     base::require(it != json_.end(), "{}: no \"{}\"", place_, key);
     return *it;
   }
+  [[nodiscard]] bool has(const char* key) const { return json_.contains(key); }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t least) const {
     return checked_integer(member(key), fmt::format("{}: \"{}\"", place_, key), least);
   }
@@ -130,6 +145,8 @@ Progress read_progress(const Object& object) {
   Progress progress;
   for (const auto& row : progress_rows) progress.*row.member = object.integer(row.key, row.least);
   progress.data_hash = object.hash("data_hash");
+  for (const auto& row : later_hashes)
+    if (object.has(row.key)) progress.*row.member = object.hash(row.key);
   base::require(progress.step <= progress.total_steps && progress.evaluated_at <= progress.step &&
                     progress.optimizer_steps <= progress.step &&
                     progress.skipped_steps <= progress.step - progress.optimizer_steps,

@@ -28,6 +28,9 @@ struct Progress {
   // The next window, and a hash of some windows around, which tells other data apart.
   std::int64_t epoch = 0, window = 0;
   std::uint64_t data_hash = 0;
+  // Of the bytes of the training data (data::Fingerprint), of all of them where that leaves some out
+  // (data::ContentHash), and of the held-out data. 0: not known.
+  std::uint64_t data_fingerprint = 0, data_content = 0, held_out_fingerprint = 0;
 
   friend bool operator==(const Progress&, const Progress&) = default;
 };

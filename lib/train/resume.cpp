@@ -103,6 +103,8 @@ bool depends_on_total_steps(const config::OptimizerSettings& optimizer) {
   return optimizer.lr_decay_style != config::DecayStyle::constant || optimizer.lr_warmup_ratio > 0;
 }
 
+bool are_known_to_differ(std::uint64_t a, std::uint64_t b) { return a != 0 && b != 0 && a != b; }
+
 void compare_progress(const checkpoint::Progress& was, const checkpoint::Progress& is, const Blueprint& blueprint,
                       Changes& changes) {
   const auto& settings = blueprint.settings;
@@ -110,6 +112,13 @@ void compare_progress(const checkpoint::Progress& was, const checkpoint::Progres
     changes.altering.push_back(fmt::format(
         "data.train_path: these are other data, or in another order; {} would begin with their first window",
         settings.train.checkpoint.allow_changes ? "this run" : "a run that allows it"));
+  else if (are_known_to_differ(was.data_fingerprint, is.data_fingerprint))
+    changes.altering.push_back(
+        "data.train_path: files have changed (their sizes or contents are others), though the windows that are "
+        "compared "
+        "have not");
+  if (are_known_to_differ(was.held_out_fingerprint, is.held_out_fingerprint))
+    changes.harmless.push_back("data.eval_path: the held-out data are others; compare evaluations with that in mind");
   if (was.global_batch != is.global_batch)
     changes.altering.push_back(
         fmt::format("train.global_batch_size: {} -> {} sequences", was.global_batch, is.global_batch));
@@ -196,9 +205,13 @@ void warn_of_passed_limits(const config::TrainSettings& settings, const checkpoi
 }
 
 checkpoint::Progress start_of(const checkpoint::StoredCheckpoint* stored, const Blueprint& blueprint,
-                              const data::Dataset& training) {
+                              const data::Dataset& training, const data::Dataset* evaluation) {
   const auto data = hash_of(training);
   auto start = stored != nullptr ? progress_from(stored->manifest(), data) : checkpoint::Progress{.data_hash = data};
+  const auto fingerprint = training.corpus().fingerprint().value();
+  if (start.data_fingerprint != fingerprint) start.data_content = 0;  // that of other data
+  start.data_fingerprint = fingerprint;
+  start.held_out_fingerprint = evaluation != nullptr ? evaluation->corpus().fingerprint().value() : 0;
   start.global_batch = blueprint.global_batch;
   start.micro_step = blueprint.settings.train.micro_batch_size * blueprint.data_ranks();
   start.total_steps = total_steps(training, blueprint.settings.train, blueprint.global_batch, start);
@@ -238,14 +251,15 @@ checkpoint::Progress progress_from(const checkpoint::Manifest& manifest, std::ui
   return progress;
 }
 
-Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training, comm::Communicator& ranks) {
+Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training, const data::Dataset* evaluation,
+                         comm::Communicator& ranks) {
   const auto& settings = blueprint.settings.train.checkpoint;
   Beginning beginning;
   beginning.folder = choose_checkpoint(settings, ranks);
   comm::agree_on(ranks, [&] {
     auto& stored = beginning.stored;
     if (beginning.folder) stored = open_checkpoint(*beginning.folder, blueprint);
-    beginning.progress = start_of(stored.get(), blueprint, training);
+    beginning.progress = start_of(stored.get(), blueprint, training, evaluation);
     beginning.model = model_of(stored.get(), blueprint, ranks.rank());
     if (!stored) return;
     report_changes(*stored, changes_since(stored->manifest(), blueprint, beginning.progress), settings);

@@ -27,7 +27,7 @@ struct Changes {
   std::vector<std::string> harmless;  // it will
 };
 
-// `progress`: where the run would begin, with its own total_steps and data_hash.
+// `progress`: where the run would begin, with its own total_steps and hashes of the data.
 [[nodiscard]] Changes changes_since(const checkpoint::Manifest& manifest, const Blueprint& blueprint,
                                     const checkpoint::Progress& progress);
 
@@ -48,12 +48,12 @@ struct Beginning {
   [[nodiscard]] bool is_finished() const { return folder.has_value() && progress.step >= progress.total_steps; }
 };
 
-// Rank 0 chooses the checkpoint for all; every rank opens it. Harmless changes are logged, and altering ones if they
-// are allowed. Collective over `ranks`. AgreedError(bad_input) if load_path is no checkpoint (with those that are
-// there), is damaged or of another model, or if there are changes that alter the run. Limits on the steps that the
-// checkpoint has passed are warned of.
+// `evaluation` may be null. Rank 0 chooses the checkpoint for all; every rank opens it. Harmless changes are logged,
+// and altering ones if they are allowed. Collective over `ranks`. AgreedError(bad_input) if load_path is no checkpoint
+// (with those that are there), is damaged or of another model, or if there are changes that alter the run. Limits on
+// the steps that the checkpoint has passed are warned of.
 [[nodiscard]] Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training,
-                                       comm::Communicator& ranks);
+                                       const data::Dataset* evaluation, comm::Communicator& ranks);
 
 // One line: "resumed from ..."; another if nothing is left to train.
 void log_resume(const Beginning& beginning, const Assembly& assembly);

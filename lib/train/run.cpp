@@ -16,6 +16,7 @@
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
+#include "data/content_hash.h"
 #include "program/program.h"
 #include "train/assemble.h"
 #include "train/device_choice.h"
@@ -165,7 +166,7 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   auto inputs = read_inputs(settings, ranks, device.place);
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
   auto claim = claim_output(settings.train.checkpoint, ranks);
-  auto beginning = find_beginning(inputs.blueprint, *inputs.training, ranks);
+  auto beginning = find_beginning(inputs.blueprint, *inputs.training, inputs.evaluation.get(), ranks);
   Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get(),
                     make_gpu_world(device, settings.train, world));
   log_resume(beginning, assembly);
@@ -189,8 +190,11 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   for (const auto& warning : warnings) base::log_warning("{}", warning);
   Saves saves(assembly, beginning.model, folder, beginning.saved_in(folder, ranks));
   auto* metrics = output.metrics ? &*output.metrics : nullptr;
+  std::optional<data::ContentHash> content;
+  if (ranks.rank() == 0 && !inputs.training->corpus().fingerprint().covers_all())
+    content.emplace(inputs.training->corpus());
   Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics, report, start, &saves,
-                  output.evaluation);
+                  output.evaluation, content ? &*content : nullptr);
   double origin = 0;
   if (!settings.train.log.trace.empty()) {
     ranks.barrier();

@@ -80,7 +80,7 @@ std::int64_t total_steps(const data::Dataset& training, const config::TrainSetti
 
 Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
                  const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start,
-                 Saves* saves, std::optional<EvaluationMetrics> evaluated)
+                 Saves* saves, std::optional<EvaluationMetrics> evaluated, const data::ContentHash* content)
     : assembly_(assembly),
       training_(training),
       evaluation_(evaluation),
@@ -88,6 +88,7 @@ Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::
       metrics_(metrics),
       report_(report),
       saves_(saves),
+      content_(content),
       progress_(start) {
   ending_.evaluation = std::move(evaluated);
 }
@@ -183,8 +184,26 @@ void Trainer::end_for_data(const std::optional<comm::Failure>& own) {
   base::expect(false, "no rank says why it has no data");
 }
 
+void Trainer::look_at_content() {
+  if (content_ == nullptr) return;
+  const auto hash = content_->value();
+  if (!hash) return;
+  const bool is_other = progress_.data_content != 0 && progress_.data_content != *hash;
+  const auto what = fmt::format(
+      "{}: files have changed since the checkpoint that this run went on from: their bytes, all of which were read in "
+      "the background, are others",
+      training_.corpus().setting());
+  const bool is_allowed = assembly_.blueprint().settings.train.checkpoint.allow_changes;
+  base::require(!is_other || is_allowed, "{}; with --train.checkpoint.allow_changes true the run goes on nevertheless",
+                what);
+  if (is_other) base::log_warning("{}", what);
+  progress_.data_content = *hash;
+  content_ = nullptr;
+}
+
 std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program::StepKind kind) {
   try {
+    if (kind == program::StepKind::train) look_at_content();
     return loader.next();
   } catch (...) {
     const auto& blueprint = assembly_.blueprint();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/agreement.h"
+#include "data/content_hash.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/position.h"
@@ -35,10 +36,13 @@ class Trainer {
  public:
   // `evaluation` may be null, `metrics` on the ranks that do not write them, `saves` if nothing is to be saved; the
   // report knows the number of steps. `start`: where the run goes on; if an evaluation was made there, `evaluated` is
-  // it (on the rank that writes). All references must outlive the trainer.
+  // it (on the rank that writes). `content` is null but on a rank that hashes the training data in the background:
+  // checkpoints keep the hash once it is known, and if `start` has another, the run ends on all ranks,
+  // Error(bad_input), or a warning says so (allow_changes). All references must outlive the trainer.
   Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
           const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start = {},
-          Saves* saves = nullptr, std::optional<EvaluationMetrics> evaluated = {});
+          Saves* saves = nullptr, std::optional<EvaluationMetrics> evaluated = {},
+          const data::ContentHash* content = nullptr);
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or a loss, held-out loss or gradient is
   // not finite: AgreedError(non_finite), under on_nonfinite skip only after max_consecutive_skips such steps. Data that
@@ -57,6 +61,8 @@ class Trainer {
   [[nodiscard]] executor::Stop stop_asked() const;
   void end_for_data(const std::optional<comm::Failure>& own);
   void skip_or_end(const std::string& what);
+  // Error(bad_input) if the data are not those that the run began with.
+  void look_at_content();
   // The next step of `loader`. Its error is made known to all ranks in *open* of a step before it is thrown.
   std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
@@ -70,6 +76,7 @@ class Trainer {
   MetricsFile* metrics_;
   Report& report_;
   Saves* saves_;
+  const data::ContentHash* content_;  // until it is known
   checkpoint::Progress progress_;
   std::int64_t checked_at_ = -1;
   std::int64_t skips_in_a_row_ = 0;

@@ -160,6 +160,29 @@ TEST_CASE("what settings lead to counts, not their words: data, global batch, st
   }
 }
 
+TEST_CASE("data that changed outside of the windows that are compared are refused too, on any number of ranks") {
+  const Changed changed;
+  // The last id of a document, in turn: whichever windows are looked at, most of these lie outside.
+  for (const std::size_t document : {3, 11, 19}) {
+    auto documents = small_documents(23);
+    auto& id = documents[document].back();
+    id = id == 30 ? 20 : id ^ 1;
+    changed.run.folder().write("train.jsonl", jsonl_of(documents));
+    check_refused(changed.resumed({}), {"data.train_path: ", "--train.checkpoint.allow_changes true"});
+  }
+  check_alters(changed, {}, "data.train_path: ");
+  check_refused(train(changed.run, joined(changed.two_steps, go_on), 2), {"data.train_path: "});
+}
+
+TEST_CASE("held-out data that changed are told, and the run goes on") {
+  const SmallRun run;
+  const Words words{"--train.max_steps", "1", "--data.eval_path", run.folder() / "eval.jsonl"};
+  train_to_the_end(run, words);
+  CHECK(count_of("held-out data are others", train_to_the_end(run, joined(words, go_on)).err) == 0);
+  run.folder().write("eval.jsonl", jsonl_of(small_documents(7, 24)));
+  CHECK(count_of("held-out data are others", train_to_the_end(run, joined(words, go_on)).err) == 1);
+}
+
 TEST_CASE("a global batch that follows from the number of ranks is another one on other ranks, and refused") {
   const SmallRun run;
   const Words by_ranks{"--train.global_batch_size", "null", "--train.max_steps", "1"};

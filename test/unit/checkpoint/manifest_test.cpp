@@ -28,7 +28,10 @@ Manifest example() {
                 .evaluated_at = 8,
                 .epoch = 1,
                 .window = 5,
-                .data_hash = 0x0123456789abcdefULL};
+                .data_hash = 0x0123456789abcdefULL,
+                .data_fingerprint = 1,
+                .data_content = 2,
+                .held_out_fingerprint = ~0ULL};
   m.layout = "3 ranks: dp_shard 3; \"ep\" 3";
   m.settings = R"({"train":{"seed":42}})";
   m.model = R"({"hidden_size":4})";
@@ -155,6 +158,14 @@ TEST_CASE("a member that is missing or of another type is named") {
   CHECK_THAT(refusal([](Json& j) { j["files"][0] = 3; }), Contains("\"files\" is not an object"));
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0] = "w"; }), Contains("\"tensors\" is not an object"));
   CHECK_THAT(refusal([](Json& j) { j = Json::array(); }), Contains("is not an object"));
+}
+
+TEST_CASE("the hashes of data that earlier checkpoints lack may be absent, and are read if they are there") {
+  for (const char* key : {"data_fingerprint", "data_content", "held_out_fingerprint"}) {
+    CAPTURE(key);
+    CHECK(refusal([&](Json& j) { j["progress"].erase(key); }) == "no error");
+    CHECK_THAT(refusal([&](Json& j) { j["progress"][key] = "12"; }), Contains("16 hexadecimal digits"));
+  }
 }
 
 TEST_CASE("numbers that are negative, too large or contradict each other are refused") {

@@ -58,5 +58,32 @@ TEST_CASE("an id outside the vocabulary that is met while reading ends the run, 
   }
 }
 
+TEST_CASE("data whose bytes are others than the checkpoint says end the run, or are told where that is allowed") {
+  const test::SmallRun files;
+  for (const std::string allowed : {"false", "true"}) {
+    test::Start start(files.settings({"--train.max_steps", "2", "--train.checkpoint.load_path", "auto",
+                                      "--train.checkpoint.allow_changes", allowed}));
+    auto& assembly = start.assembly();
+    const data::ContentHash content(start.training().corpus());
+    content.wait();
+    const auto train_from = [&](std::uint64_t stored) {
+      const StopSignals signals;
+      Report report(2, 1, Audience::file);
+      const checkpoint::Progress begin{.data_content = stored};
+      return Trainer(assembly, start.training(), nullptr, signals, nullptr, report, begin, nullptr, {}, &content)
+          .train();
+    };
+    REQUIRE(content.value().has_value());
+    CHECK(train_from(0).steps == 2);
+    CHECK(train_from(*content.value()).steps == 2);
+    if (allowed == "true")
+      CHECK(train_from(*content.value() + 1).steps == 2);
+    else
+      CHECK_THAT(test::error_of([&] { static_cast<void>(train_from(*content.value() + 1)); }),
+                 Catch::Matchers::ContainsSubstring("data.train_path: files have changed since the checkpoint") &&
+                     Catch::Matchers::ContainsSubstring("allow_changes true"));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::train
