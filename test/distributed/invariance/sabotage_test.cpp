@@ -128,7 +128,7 @@ void add_value_faults(std::vector<Fault>& faults) {
     };
   };
   faults.push_back({.name = "each rank divides by its own number of valid tokens",
-                    .alterations = {.reduced = not_summed(ElementType::float64, 0, 9 * sizeof(double))}});
+                    .alterations = {.reduced = not_summed(ElementType::float64, 0, 10 * sizeof(double))}});
   faults.push_back({.name = "the balance loss counts a rank's own slots only",
                     .alterations = {.reduced = not_summed(ElementType::int64, 0, 1 << 20)}});
 }
