@@ -108,7 +108,9 @@ std::vector<Field> rate_rows() {
              {"Part of all steps in which the rate rises from lr_start to lr.", "lr in metrics.jsonl"}),
       word("train.optimizer.lr_decay_style", &OptimizerSettings::lr_decay_style,
            {"constant", "linear", "cosine", "wsd"}, "cosine",
-           {"How the rate falls from lr to lr_min; wsd (warm-up, stable, decay) stays at lr and falls at the end.",
+           {"How the rate falls from lr to lr_min: linear by a straight line, cosine by half a cosine; wsd (warm-up, "
+            "stable, "
+            "decay) stays at lr and falls by a straight line at the end.",
             "lr in metrics.jsonl"}),
       with(number("train.optimizer.lr_decay_ratio", &OptimizerSettings::lr_decay_ratio, between(0, 1), "0.5",
                   {"linear, cosine: the part of all steps after which the rate is lr_min; wsd: the length of the last "

@@ -20,14 +20,11 @@ double cosine(double lr, double floor, std::int64_t step, std::int64_t warmup, s
   return floor + (lr - floor) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
-double linear(double lr, double floor, std::int64_t step, std::int64_t warmup, std::int64_t end) {
-  const double left = static_cast<double>(end - step) / static_cast<double>(std::max<std::int64_t>(1, end - warmup));
-  return std::max(floor, lr * left);
-}
-
-double stable_then_linear(double lr, double floor, std::int64_t left, std::int64_t decay_steps) {
+// A straight line from lr to the floor over `decay_steps` steps, of which `left` are left.
+double straight(double lr, double floor, std::int64_t left, std::int64_t decay_steps) {
+  if (left <= 0) return floor;
   if (left >= decay_steps) return lr;
-  return floor + (lr - floor) * static_cast<double>(std::max<std::int64_t>(0, left)) / static_cast<double>(decay_steps);
+  return floor + (lr - floor) * static_cast<double>(left) / static_cast<double>(decay_steps);
 }
 
 }  // namespace
@@ -41,10 +38,9 @@ double learning_rate(const config::OptimizerSettings& settings, std::int64_t ste
     return settings.lr_start + (lr - settings.lr_start) * static_cast<double>(step) / static_cast<double>(warmup);
   switch (settings.lr_decay_style) {
     case config::DecayStyle::constant: return lr;
-    case config::DecayStyle::linear: return linear(lr, floor, step, warmup, decay);
+    case config::DecayStyle::linear: return straight(lr, floor, decay - step, decay - warmup);
     case config::DecayStyle::cosine: return cosine(lr, floor, step, warmup, decay);
-    case config::DecayStyle::wsd:
-      return stable_then_linear(lr, floor, total_steps - step, std::min(decay, total_steps - warmup));
+    case config::DecayStyle::wsd: return straight(lr, floor, total_steps - step, std::min(decay, total_steps - warmup));
   }
   return lr;
 }

@@ -46,18 +46,30 @@ TEST_CASE("the number of warm-up steps is rounded down") {
   CHECK(learning_rate(s, 2, 9) == s.lr);
 }
 
-TEST_CASE("linear goes to zero at the end but not below the floor") {
+TEST_CASE("linear is a straight line from lr to lr_min, which it reaches at the end and not before") {
   const auto s = settings(config::DecayStyle::linear);
-  CHECK(learning_rate(s, 12, 20) == test::about(1e-2 * 8 / 16).margin(tight));
-  CHECK(learning_rate(s, 18, 20) == test::about(1e-2 * 2 / 16).margin(tight));
-  CHECK(learning_rate(s, 19, 20) == test::about(1e-3).margin(tight));
+  for (int step = 4; step <= 20; ++step)
+    CHECK(learning_rate(s, step, 20) == test::about(1e-2 - 9e-3 * (step - 4) / 16).margin(tight));
+  CHECK(learning_rate(s, 8, 20) == test::about(7.75e-3).margin(tight));
+  CHECK(learning_rate(s, 12, 20) == test::about(5.5e-3).margin(tight));
   CHECK(learning_rate(s, 25, 20) == test::about(1e-3).margin(tight));
+}
+
+TEST_CASE("with a high lr_min, linear falls over the whole decay") {
+  auto s = settings(config::DecayStyle::linear);
+  s.lr_min = 5e-3;  // half of lr: a line to zero would be cut off half way
+  s.lr_warmup_ratio = 0;
+  CHECK(learning_rate(s, 0, 10) == 1e-2);
+  CHECK(learning_rate(s, 5, 10) == test::about(7.5e-3).margin(tight));
+  CHECK(learning_rate(s, 9, 10) == test::about(5.5e-3).margin(tight));
+  CHECK(learning_rate(s, 10, 10) == test::about(5e-3).margin(tight));
 }
 
 TEST_CASE("linear and cosine end where lr_decay_ratio says") {
   auto linear = settings(config::DecayStyle::linear), cosine = settings(config::DecayStyle::cosine);
   linear.lr_decay_ratio = cosine.lr_decay_ratio = 0.6;
-  CHECK(learning_rate(linear, 8, 20) == test::about(1e-2 * 4 / 8).margin(tight));
+  CHECK(learning_rate(linear, 8, 20) == test::about(1e-3 + 9e-3 * 4 / 8).margin(tight));
+  CHECK(learning_rate(linear, 11, 20) == test::about(1e-3 + 9e-3 * 1 / 8).margin(tight));
   CHECK(learning_rate(linear, 12, 20) == test::about(1e-3).margin(tight));
   CHECK(learning_rate(cosine, 8, 20) == test::about(1e-3 + 9e-3 / 2).margin(tight));
   CHECK(learning_rate(cosine, 12, 20) == test::about(1e-3).margin(tight));
