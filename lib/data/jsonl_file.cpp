@@ -1,5 +1,7 @@
 #include "data/jsonl_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -21,6 +23,7 @@ using Json = nlohmann::json;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::int64_t long_document = 1 << 14;  // tokens; shorter ones decode faster than they are found again
 constexpr std::size_t recent_documents = 4;
+constexpr std::size_t keys_told = 12;                         // that are not read, by name
 constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding more takes seconds
 
 // Where a line is, for its errors.
@@ -72,6 +75,42 @@ std::vector<std::int32_t> read_ids(const Json& array, Kind kind, std::int64_t vo
   return ids;
 }
 
+// Which tokens the mask under `key` keeps: 1 or 0 each. Without the key none is masked: an empty list.
+std::vector<bool> read_mask(const Json& object, const char* key, std::size_t ids, const Place& place) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (!found->is_array()) place.fail("\"{}\" is of type {}, not a list of 0 and 1", key, found->type_name());
+  if (found->size() != ids) place.fail("\"{}\" has {} values for {} input_ids", key, found->size(), ids);
+  std::vector<bool> kept;
+  kept.reserve(ids);
+  for (const Json& element : *found) {
+    const bool is_zero = element == false || element == 0, is_one = element == true || element == 1;
+    if (!is_zero && !is_one)
+      place.fail("{}[{}] = {} is neither 0 nor 1", key, kept.size(),
+                 element.is_primitive() && !element.is_string() ? element.dump() : element.type_name());
+    kept.push_back(is_one);
+  }
+  return kept;
+}
+
+// Takes the labels of masked tokens away.
+void mask_labels(const std::vector<bool>& kept, const std::vector<std::int32_t>& ids,
+                 std::vector<std::int32_t>& labels) {
+  if (std::find(kept.begin(), kept.end(), false) == kept.end()) return;
+  if (labels.empty()) labels = ids;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (!kept[i]) labels[i] = no_label;
+}
+
+// Cuts what is masked at both ends of a document.
+void cut_padding(const std::vector<bool>& kept, std::vector<std::int32_t>& list) {
+  if (kept.empty() || list.empty()) return;
+  const auto first = std::find(kept.begin(), kept.end(), true) - kept.begin();
+  const auto last = kept.rend() - std::find(kept.rbegin(), kept.rend(), true);
+  list.erase(list.begin() + std::max(first, last), list.end());
+  list.erase(list.begin(), list.begin() + std::min(first, std::ssize(list)));
+}
+
 JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t vocabulary, const Place& place) {
   std::vector<std::int32_t> ids = read_ids(list, Kind::ids, vocabulary, place);
   std::vector<std::int32_t> labels;
@@ -79,6 +118,11 @@ JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t voca
     labels = read_ids(*found, Kind::labels, vocabulary, place);
     if (labels.size() != ids.size()) place.fail("{} labels for {} input_ids", labels.size(), ids.size());
   }
+  const auto attended = read_mask(object, "attention_mask", ids.size(), place);
+  mask_labels(attended, ids, labels);
+  mask_labels(read_mask(object, "loss_mask", ids.size(), place), ids, labels);
+  cut_padding(attended, ids);
+  cut_padding(attended, labels);
   return {std::move(ids), std::move(labels)};
 }
 
@@ -87,6 +131,24 @@ JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t voca
   for (const auto& item : object.items()) keys.push_back(item.key());
   place.fail("no key \"{}\" and no \"input_ids\"; data.text_keys names the key of the text{}", text_key,
              base::did_you_mean(text_key, keys));
+}
+
+// Adds the keys that no part of a document comes from. `text_key`: where the text was found, null beside input_ids.
+void add_unread(const Json& object, const std::string* text_key, std::set<std::string>& unread) {
+  static const std::set<std::string> with_ids{"input_ids", "labels", "attention_mask", "loss_mask"};
+  const auto is_read = [&](const std::string& key) {
+    if (text_key == nullptr) return with_ids.contains(key);
+    return key == (object.contains(*text_key) ? *text_key : text_key->substr(0, text_key->find('.')));
+  };
+  for (auto item = object.begin(); item != object.end() && unread.size() <= keys_told; ++item)
+    if (!is_read(item.key())) unread.insert(item.key());
+}
+
+void tell_unread(const std::string& file, const std::set<std::string>& unread) {
+  if (unread.empty()) return;
+  const auto end = std::next(unread.begin(), static_cast<std::ptrdiff_t>(std::min(unread.size(), keys_told)));
+  base::log_info("{}: these keys of its lines are not read: {}{}", file, fmt::join(unread.begin(), end, ", "),
+                 unread.size() > keys_told ? " and others" : "");
 }
 
 // The line that begins at `start`, without its end; `next` becomes the start of the following one.
@@ -117,16 +179,19 @@ std::int64_t JsonlDocument::labelled_tokens() const {
 }
 
 JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
-                           const std::string& text_key, std::int64_t vocabulary) {
+                           const std::string& text_key, std::int64_t vocabulary, std::set<std::string>* unread) {
   const Place place{file, line_number};
   const auto named_line = static_cast<int>(std::min<std::int64_t>(line_number, std::numeric_limits<int>::max()));
   const Json object = base::parse_json_line(line, file, named_line);
   if (!object.is_object()) place.fail("the line is of type {}, not a JSON object", object.type_name());
-  if (const auto ids = object.find("input_ids"); ids != object.end())
+  if (const auto ids = object.find("input_ids"); ids != object.end()) {
+    if (unread != nullptr) add_unread(object, nullptr, *unread);
     return decode_ids(object, *ids, vocabulary, place);
+  }
   const Json* const text = find_value(object, text_key);
   if (text == nullptr) fail_missing_key(object, text_key, place);
   if (!text->is_string()) place.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
+  if (unread != nullptr) add_unread(object, &text_key, *unread);
   return JsonlDocument(text->get_ref<const std::string&>());
 }
 
@@ -134,8 +199,9 @@ JsonlReader::JsonlReader(std::string text_key, std::int64_t vocabulary, config::
                          MappedFiles& mapped)
     : text_key_(std::move(text_key)), vocabulary_(vocabulary), on_bad_line_(on_bad_line), mapped_(mapped) {}
 
-JsonlDocument JsonlReader::decode(std::string_view line, std::string_view file, std::int64_t line_number) const {
-  return decode_jsonl(line, file, line_number, text_key_, vocabulary_);
+JsonlDocument JsonlReader::decode(std::string_view line, std::string_view file, std::int64_t line_number,
+                                  std::set<std::string>* unread) const {
+  return decode_jsonl(line, file, line_number, text_key_, vocabulary_, unread);
 }
 
 JsonlReader::Decoded JsonlReader::read(const std::string& path, std::uint64_t size, std::uint64_t start,
@@ -175,6 +241,7 @@ JsonlFile::JsonlFile(std::string path, const JsonlReader& reader, FileCounts& co
 
 void JsonlFile::build_index(std::string_view text, FileCounts& counts) {
   lines_.push_back({0, 0});
+  std::set<std::string> unread;
   std::int64_t line_number = 0;
   for (std::size_t start = 0, next = 0; start < text.size(); start = next) {
     const std::string_view line = line_at(text, start, next);
@@ -186,7 +253,7 @@ void JsonlFile::build_index(std::string_view text, FileCounts& counts) {
     ++counts.read;
     std::optional<JsonlDocument> document;
     try {
-      document = reader_.decode(line, name_, line_number);
+      document = reader_.decode(line, name_, line_number, &unread);
     } catch (const base::Error& error) {
       if (reader_.on_bad_line() == config::OnBadLine::stop) throw;
       if (++counts.faulty == 1) counts.first_fault = error.what();
@@ -195,6 +262,7 @@ void JsonlFile::build_index(std::string_view text, FileCounts& counts) {
     if (document->is_text()) require_byte_vocabulary(reader_.vocabulary(), fmt::format("{}:{}", name_, line_number));
     add_document(*document, start, counts);
   }
+  tell_unread(name_, unread);
 }
 
 void JsonlFile::add_document(const JsonlDocument& document, std::uint64_t line_start, FileCounts& counts) {

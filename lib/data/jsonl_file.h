@@ -4,12 +4,16 @@
 //   {"input_ids": [...]}                         the ids as they are (takes precedence over text)
 //   {"input_ids": [...], "labels": [...]}        labels[i] is what the position before i shall predict, -100 = nothing
 //
-// A byte order mark at the start and carriage returns before line ends are accepted. Other keys are not looked at.
+// Beside input_ids, "attention_mask" and "loss_mask" may stand: 1 or 0 (true or false) for each id. A token with a 0 in
+// either has no label. Tokens that attention_mask masks before the first 1 and after the last are padding and cut; one
+// in between stays as input. A byte order mark at the start and carriage returns before line ends are accepted. Other
+// keys are not read; their names are told once a file.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,9 +48,11 @@ class JsonlDocument {
 };
 
 // Decodes a line. `text_key` is a key, or a path of keys joined by dots. Error(bad_input) "file:line: reason" for bad
-// JSON, a value that is not an object, a missing key, wrong types, ids outside the vocabulary, unequal lengths.
+// JSON, a value that is not an object, a missing key, wrong types, ids outside the vocabulary, unequal lengths, a mask
+// that is neither 0 nor 1. Adds the keys that were not read to `unread`, unless that is null.
 [[nodiscard]] JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
-                                         const std::string& text_key, std::int64_t vocabulary);
+                                         const std::string& text_key, std::int64_t vocabulary,
+                                         std::set<std::string>* unread = nullptr);
 
 // What the JSONL files of a corpus share. Thread-safe. `mapped` must outlive it.
 class JsonlReader {
@@ -58,7 +64,8 @@ class JsonlReader {
   [[nodiscard]] std::int64_t vocabulary() const { return vocabulary_; }
   [[nodiscard]] config::OnBadLine on_bad_line() const { return on_bad_line_; }
   // As decode_jsonl.
-  [[nodiscard]] JsonlDocument decode(std::string_view line, std::string_view file, std::int64_t line_number) const;
+  [[nodiscard]] JsonlDocument decode(std::string_view line, std::string_view file, std::int64_t line_number,
+                                     std::set<std::string>* unread = nullptr) const;
   // The document of `tokens` tokens in the line of `path` that begins at byte `start`; the file has `size` bytes. Error
   // (bad_input) if it has changed.
   [[nodiscard]] Decoded read(const std::string& path, std::uint64_t size, std::uint64_t start,
@@ -83,7 +90,8 @@ class JsonlReader {
 class JsonlFile final : public DocumentFile {
  public:
   // Decodes every line once, so that all errors are found here; keeps two integers a document. Sets `counts`. With
-  // `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were.
+  // `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were. The log
+  // names the keys that were not read.
   // Error(bad_input) whatever on_bad_line if there is text and the vocabulary has no room for bytes. `reader` must
   // outlive the file.
   JsonlFile(std::string path, const JsonlReader& reader, FileCounts& counts);

@@ -69,6 +69,58 @@ TEST_CASE("labels are what the position before shall predict") {
   CHECK(file.counts().targets == 1);
 }
 
+TEST_CASE("masked tokens have no label, and padding at either end is cut") {
+  const test::TempFolder folder;
+  const test::JsonlAlone file(
+      folder.write("d.jsonl",
+                   "{\"input_ids\": [0, 1, 2, 3, 4, 0, 0], \"attention_mask\": [0, 1, 1, 0, 1, 0, 0]}\n"
+                   "{\"input_ids\": [5, 6, 7], \"loss_mask\": [false, 0.0, 1], \"labels\": [5, 6, 8]}\n"
+                   "{\"input_ids\": [0, 0], \"attention_mask\": [0, 0]}\n"
+                   "{\"input_ids\": [], \"attention_mask\": []}\n"
+                   "{\"input_ids\": [9, 0], \"labels\": [9, 0], \"attention_mask\": [1, 0], \"loss_mask\": [1, 1]}\n"),
+      "text", 300);
+  REQUIRE(file.documents() == 3);
+  const auto targets_of = [&](std::int64_t document, std::size_t tokens) {
+    Ids ids(tokens), targets(tokens);
+    file.read(document, 0, ids, targets);
+    return targets;
+  };
+  CHECK(test::ids_of(file, 0) == Ids{1, 2, 3, 4});
+  CHECK(targets_of(0, 4) == Ids{1, 2, -100, 4});
+  CHECK(test::ids_of(file, 1) == Ids{5, 6, 7});
+  CHECK(targets_of(1, 3) == Ids{-100, -100, 8});
+  CHECK(test::ids_of(file, 2) == Ids{9});
+  CHECK(file.counts().empty == 2);
+  CHECK(file.counts().labelled == 5);
+  CHECK(file.counts().targets == 3);
+}
+
+TEST_CASE("a mask of another length, type or value is named with file and line") {
+  const std::string ids = "{\"input_ids\": [1, 2], ";
+  CHECK(error_in(ids + "\"attention_mask\": [1]}") == "d.jsonl:1: \"attention_mask\" has 1 values for 2 input_ids");
+  CHECK(error_in(ids + "\"loss_mask\": [1, 1, 0]}") == "d.jsonl:1: \"loss_mask\" has 3 values for 2 input_ids");
+  CHECK(error_in(ids + "\"loss_mask\": 1}") == "d.jsonl:1: \"loss_mask\" is of type number, not a list of 0 and 1");
+  CHECK(error_in(ids + "\"attention_mask\": [1, 2]}") == "d.jsonl:1: attention_mask[1] = 2 is neither 0 nor 1");
+  CHECK(error_in(ids + "\"loss_mask\": [0.5, 1]}") == "d.jsonl:1: loss_mask[0] = 0.5 is neither 0 nor 1");
+  CHECK(error_in(ids + "\"loss_mask\": [\"1\", 1]}") == "d.jsonl:1: loss_mask[0] = string is neither 0 nor 1");
+}
+
+TEST_CASE("keys that no document comes from are known by name") {
+  std::set<std::string> unread;
+  const auto decode = [&](const std::string& line, const std::string& key) {
+    unread.clear();
+    static_cast<void>(data::decode_jsonl(line, "d.jsonl", 1, key, 300, &unread));
+    return unread;
+  };
+  using Keys = std::set<std::string>;
+  CHECK(decode("{\"input_ids\": [1], \"labels\": [1], \"attention_mask\": [1], \"loss_mask\": [1], "
+               "\"position_ids\": [0], \"token_type_ids\": [0], \"special_tokens_mask\": [0], \"text\": \"a\"}",
+               "text") == Keys{"position_ids", "special_tokens_mask", "text", "token_type_ids"});
+  CHECK(decode("{\"text\": \"a\", \"url\": 1, \"attention_mask\": [1]}", "text") == Keys{"attention_mask", "url"});
+  CHECK(decode("{\"page\": {\"body\": \"a\"}, \"id\": 1}", "page.body") == Keys{"id"});
+  CHECK(decode("{\"a.b\": \"x\", \"a\": 1}", "a.b") == Keys{"a"});
+}
+
 TEST_CASE("the text may stand under another key, also a nested one") {
   const test::TempFolder folder;
   const auto path = folder.write("d.jsonl", "{\"page\": {\"body\": \"x\"}, \"a.b\": \"y\"}\n");
