@@ -110,6 +110,7 @@ StoredTensor read_entry(const std::string& tensor_name, const Json& entry, const
 }
 
 void read_metadata(const Json& entry, const std::string& path, std::map<std::string, std::string>& metadata) {
+  if (entry.is_null()) return;  // an absent map in the format of safetensors
   base::require(entry.is_object(), "{}: \"__metadata__\" is not an object", path);
   for (const auto& [key, value] : entry.items()) {
     base::require(value.is_string(), "{}: \"__metadata__\": the value of \"{}\" is not a text", path, key);

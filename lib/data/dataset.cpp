@@ -29,9 +29,10 @@ std::int64_t Dataset::joined_windows() const { return (corpus_.tokens() - 1) / o
 void Dataset::require_windows() const {
   const bool separate = options_.documents == config::Documents::separate;
   const FileCounts& counts = corpus_.counts();
-  base::require((separate ? counts.targets : counts.labelled) > 0, "{}: 0 usable samples: {}; {} dropped because {}",
-                corpus_.setting(), corpus_.samples_by_file(), counts.read - counts.empty - counts.faulty,
-                separate ? "no document has a target (one token each, or all labels -100)" : "all labels are -100");
+  base::require(
+      (separate ? counts.targets : counts.labelled) > 0, "{}: 0 usable samples: {}; {} dropped because {}",
+      corpus_.setting(), corpus_.samples_by_file(), counts.read - counts.empty - counts.faulty,
+      separate ? "no document has a target (fewer than two tokens each, or all labels -100)" : "all labels are -100");
   if (separate) return;
   base::require(joined_windows() >= 1,
                 "{}: 0 usable samples: {}; their {} tokens are fewer than one window of data.max_seq_len + 1 = {}; use "
@@ -53,7 +54,7 @@ void Dataset::log_summary() const {
         "documents separate (packed, none sees another), {} windows of at most {} tokens in the first epoch",
         first->windows(), options_.seq_len);
     if (first->left_out() > 0)
-      text += fmt::format("; {} documents of one token have no target and are left out", first->left_out());
+      text += fmt::format("; {} documents of fewer than two tokens have no target and are left out", first->left_out());
   }
   base::log_info("{}: {}", corpus_.setting(), text);
 }

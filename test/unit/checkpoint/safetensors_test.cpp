@@ -50,6 +50,14 @@ TEST_CASE("a file gives back its tensors in the order of their bytes") {
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}});
 }
 
+TEST_CASE("metadata that are null are no metadata") {
+  const test::TempFolder folder;
+  const SafetensorsFile file(folder.write(
+      "m.safetensors", file_bytes(R"({"__metadata__":null,"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)));
+  CHECK(file.tensors().size() == 1);
+  CHECK(file.metadata().empty());
+}
+
 TEST_CASE("a weight that is cut off while it is being read ends the process with code 4 and the file's name") {
   const test::TempFolder folder;
   const auto path = folder.write("m.safetensors",

@@ -10,6 +10,7 @@
 #include "corpus_files.h"
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/log_of.h"
 
 using namespace tessera;
 using Catch::Matchers::ContainsSubstring;
@@ -68,6 +69,13 @@ TEST_CASE("joined windows make each token but the first a target once") {
       CHECK(labels[static_cast<std::size_t>(i)] == i + 1);
     }
   }
+}
+
+TEST_CASE("documents without tokens are not told as documents of one token") {
+  const test::TempFolder folder;
+  const auto pair = test::write_pair<std::uint16_t>(folder, "p", {{}, {}, {1, 2, 3}, {}, {4}}, 8);
+  const auto log = test::log_of([&] { Dataset dataset(test::dataset_options(pair, 4, Documents::separate)); });
+  CHECK_THAT(log, Catch::Matchers::ContainsSubstring("4 documents of fewer than two tokens have no target"));
 }
 
 TEST_CASE("a joined tail shorter than a window is left out") {

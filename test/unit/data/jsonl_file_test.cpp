@@ -4,6 +4,7 @@
 #include "corpus_files.h"
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/log_of.h"
 
 using namespace tessera;
 using Catch::Matchers::ContainsSubstring;
@@ -119,6 +120,20 @@ TEST_CASE("keys that no document comes from are known by name") {
   CHECK(decode("{\"text\": \"a\", \"url\": 1, \"attention_mask\": [1]}", "text") == Keys{"attention_mask", "url"});
   CHECK(decode("{\"page\": {\"body\": \"a\"}, \"id\": 1}", "page.body") == Keys{"id"});
   CHECK(decode("{\"a.b\": \"x\", \"a\": 1}", "a.b") == Keys{"a"});
+}
+
+TEST_CASE("the log names keys that are not read once a file, and of very many only some") {
+  const test::TempFolder folder;
+  const std::string line = "{\"input_ids\": [1], \"position_ids\": [0]}\n";
+  const auto path = folder.write("d.jsonl", line + line);
+  const auto log = test::log_of([&] { test::JsonlAlone file(path, "text", 300); });
+  CHECK_THAT(log, EndsWith("d.jsonl: these keys of its lines are not read: position_ids\n"));
+  CHECK(log.find("position_ids") == log.rfind("position_ids"));
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "{\"text\": \"a\", \"" + std::to_string(i) + "\": 1}\n";
+  const auto short_log = test::log_of([&] { test::JsonlAlone file(folder.write("m.jsonl", many), "text", 300); });
+  CHECK_THAT(short_log, EndsWith(" and others\n"));
+  CHECK(short_log.size() < 300);
 }
 
 TEST_CASE("the text may stand under another key, also a nested one") {
