@@ -4,7 +4,8 @@
     scripts/tokenize.py --tokenizer tokenizer.json --output data/train [--append-eod TOKEN] FILE...
 
 Needs the PyPI package `tokenizers` (pip install tokenizers). A text file is one document; in a .jsonl file each line is
-one, its text under --text-key. The format is described in lib/data/megatron_file.h.
+one, its text under --text-key. Special tokens of the tokenizer that a text spells out ("<|im_end|>") become their special
+ids, unless --split-special-tokens is given. The format is described in lib/data/megatron_file.h.
 """
 
 import sys
@@ -81,25 +82,47 @@ def lookup(record, key):
     return record
 
 
+def decoded(line, place):
+    """The text of a file's bytes; ValueError "place: reason" for bytes that are not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8") from None
+
+
+def text_of_line(line, place, text_key):
+    try:
+        text = lookup(json.loads(line), text_key)
+        if not isinstance(text, str):
+            raise TypeError
+    except (KeyError, TypeError):
+        raise ValueError(f"{place}: no text under \"{text_key}\"; see --text-key") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: {error}") from None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{place}: the text has half a surrogate pair, \\u{ord(text[error.start]):04x}, at character "
+                         f"{error.start + 1}") from None
+    return text
+
+
 def documents(path, text_key):
-    """The texts of a file; ValueError "file:line: reason"."""
-    if not path.endswith((".jsonl", ".ndjson", ".json")):
-        with open(path, encoding="utf-8", newline="") as file:
-            yield file.read()
-        return
-    with open(path, encoding="utf-8-sig") as file:
+    """(place, text) of a file's documents; ValueError "file:line: reason"."""
+    with open(path, "rb") as file:
+        if not path.endswith((".jsonl", ".ndjson", ".json")):
+            yield path, "".join(decoded(line, f"{path}:{number}") for number, line in enumerate(file, 1))
+            return
         for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                text = lookup(json.loads(line), text_key)
-                if not isinstance(text, str):
-                    raise TypeError
-            except (KeyError, TypeError):
-                raise ValueError(f"{path}:{number}: no text under \"{text_key}\"; see --text-key") from None
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
-            yield text
+            place = f"{path}:{number}"
+            line = decoded(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place)
+            if line.strip():
+                yield place, text_of_line(line, place, text_key)
+
+
+def ids_below(tokenizer):
+    """The vocabulary that a model needs: the largest id and one. Ids may have gaps, so their count may be less."""
+    return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
 
 def end_of_document(tokenizer, name):
@@ -109,9 +132,17 @@ def end_of_document(tokenizer, name):
     known = tokenizer.token_to_id(name)
     if known is not None:
         return [known]
-    if name.isdigit() and int(name) < tokenizer.get_vocab_size():
+    is_id = name.isascii() and name.isdigit() and len(name) < 12 and int(name) < ids_below(tokenizer)
+    if is_id and tokenizer.id_to_token(int(name)) is not None:
         return [int(name)]
-    raise ValueError(f"--append-eod {name}: not a token of the tokenizer, nor an id below {tokenizer.get_vocab_size()}")
+    raise ValueError(f"--append-eod {name}: neither a token of the tokenizer nor the id of one")
+
+
+def encoded(tokenizer, text, place):
+    try:
+        return tokenizer.encode(text, add_special_tokens=False).ids
+    except Exception as error:  # the package raises bare Exception
+        raise ValueError(f"{place}: {error}") from None
 
 
 def run(options):
@@ -125,16 +156,17 @@ def run(options):
         raise ValueError(f"cannot read tokenizer {options.tokenizer}: {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.encode_special_tokens = options.split_special_tokens  # true: their characters are text like any other
     eod = end_of_document(tokenizer, options.append_eod)
-    vocabulary = tokenizer.get_vocab_size()
+    vocabulary = ids_below(tokenizer)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     pair = Pair(options.output, "H" if vocabulary < 65500 else "i")
     try:
         read = empty = tokens = 0
         for path in options.files:
-            for text in documents(path, options.text_key):
+            for place, text in documents(path, options.text_key):
                 read += 1
-                ids = tokenizer.encode(text, add_special_tokens=False).ids
+                ids = encoded(tokenizer, text, place)
                 if not ids:
                     empty += 1
                     continue
@@ -157,9 +189,11 @@ def main():
     parser.add_argument("--output", required=True, metavar="PREFIX", help="writes PREFIX.bin and PREFIX.idx")
     parser.add_argument("--text-key", default="text", help="key of the text in JSONL, dots for nesting (default: text)")
     parser.add_argument("--append-eod", metavar="TOKEN", help="token (or its id) to add at the end of each document")
+    parser.add_argument("--split-special-tokens", action="store_true",
+                        help="read special tokens that a text spells out as text, not as their special ids")
     try:
         run(parser.parse_args())
-    except (ValueError, OSError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         print(f"tokenize.py: {error}", file=sys.stderr)
         return 2
     return 0
