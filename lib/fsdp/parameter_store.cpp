@@ -73,7 +73,8 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
     memory_->parameters.push_back({placement, std::move(box), at::empty(shape, master), at::zeros(shape, master),
                                    plan::is_primary_holder(placement, layout, rank)});
   }
-  for (std::size_t k = 0; k < memory_->parameters.size(); ++k) by_fqn_.emplace(memory_->parameters[k].placement.parameter.fqn, k);
+  for (std::size_t k = 0; k < memory_->parameters.size(); ++k)
+    by_fqn_.emplace(memory_->parameters[k].placement.parameter.fqn, k);
   const plan::PlacementIndex index(placements);
   const auto homes = plan::home_units(units);
   for (const auto& unit : units) {
