@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/file_size_limit.h"
 #include "base/readable_file.h"
@@ -40,6 +41,7 @@ class Descriptor {
 };
 
 Descriptor open_or_fail(const Path& path, int flags, std::string_view action) {
+  const DiskWork work("opening", path.native());
   int fd = -1;
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
@@ -74,20 +76,24 @@ class PosixFile final : public WritableFile {
 
   void write(std::span<const std::byte> bytes) override {
     expect(fd_.get() >= 0, "write to {} after close", path_.string());
+    DiskWork work("writing", path_.native());
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail_errno("write", path_);
       bytes = bytes.subspan(static_cast<std::size_t>(n));
       resting_ += n;
+      work.has_gone_on();
     }
     if (resting_ >= resting_limit) start_writing();
   }
   void sync() override {
+    const DiskWork work("sync", path_.native());
     if (::fsync(fd_.get()) != 0) fail_errno("write", path_);
   }
   void close() override {
     // The descriptor is gone even if close reports an error (a network disk does so when it is full).
+    const DiskWork work("closing", path_.native());
     const int fd = fd_.release();
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_errno("write", path_);
   }
@@ -107,6 +113,23 @@ class PosixFile final : public WritableFile {
   off_t resting_ = 0;  // bytes written that the disk may not have begun with
 };
 
+// Entry by entry, each a sign of life.
+void remove_tree(const Path& path, std::error_code& error) {
+  namespace fs = std::filesystem;
+  const auto kind = fs::symlink_status(path, error).type();
+  if (kind == fs::file_type::not_found) return error.clear();
+  if (kind == fs::file_type::directory && !error) {
+    fs::directory_iterator entry(path, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      remove_tree(entry->path(), error);
+      if (error) return;
+    }
+  }
+  if (error) return;
+  const DiskWork work("removal", path.native());
+  fs::remove(path, error);
+}
+
 class PosixFileSystem final : public FileSystem {
  public:
   PosixFileSystem() { let_writes_fail_at_limit(); }
@@ -117,10 +140,12 @@ class PosixFileSystem final : public FileSystem {
     return std::make_unique<PosixFile>(path, open_or_fail(path, O_WRONLY | O_CREAT | O_APPEND, "write"));
   }
   void rename(const Path& from, const Path& to) override {
+    const DiskWork work("renaming", from.native());
     if (::rename(from.c_str(), to.c_str()) != 0)
       fail("cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
   }
   void exchange(const Path& a, const Path& b) override {
+    const DiskWork work("renaming", a.native());
     if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
     if (errno != EINVAL && errno != ENOSYS)
       fail("cannot exchange {} and {}: {}", a.string(), b.string(), std::strerror(errno));
@@ -128,10 +153,11 @@ class PosixFileSystem final : public FileSystem {
   }
   void remove(const Path& path) override {
     std::error_code error;
-    std::filesystem::remove_all(path, error);
+    remove_tree(path, error);
     require(!error, "cannot remove {}: {}", path.string(), error.message());
   }
   void make_folder(const Path& path) override {
+    const DiskWork work("making", path.native());
     std::error_code error;
     std::filesystem::create_directories(path, error);
     require(!error, "cannot make folder {}: {}", path.string(), error.message());
@@ -139,6 +165,7 @@ class PosixFileSystem final : public FileSystem {
   }
   void sync_folder(const Path& path) override {
     const Descriptor fd = open_or_fail(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY, "sync folder");
+    const DiskWork work("sync", path.native());
     // EINVAL: a file system without folders to sync.
     if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_errno("sync folder", path);
   }
@@ -173,6 +200,7 @@ ReadableFile::ReadableFile(ReadableFile&& other) noexcept
     : path_(std::move(other.path_)), size_(other.size_), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 void ReadableFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  DiskWork work("reading", path_.native());
   while (!bytes.empty()) {
     const ssize_t n = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -180,6 +208,7 @@ void ReadableFile::read(std::uint64_t offset, std::span<std::byte> bytes) const 
     require(n > 0, "cannot read {}: it became shorter while it was read", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
+    work.has_gone_on();
   }
 }
 

@@ -17,6 +17,15 @@ std::vector<std::int64_t> numbers_of_ranks(Communicator& group, std::int64_t own
   return numbers;
 }
 
+std::string text_of_rank(Communicator& group, std::int64_t root, const std::string& own) {
+  auto bytes = static_cast<std::int64_t>(own.size());
+  group.broadcast(&bytes, 1, ElementType::int64, root, nullptr)->wait();
+  std::vector<std::int32_t> words((static_cast<std::size_t>(bytes) + 3) / 4);
+  if (group.rank() == root) std::memcpy(words.data(), own.data(), own.size());
+  group.broadcast(words.data(), static_cast<std::int64_t>(words.size()), ElementType::int32, root, nullptr)->wait();
+  return {reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(bytes)};
+}
+
 Failure describe_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -44,18 +53,10 @@ void agree(Communicator& group, const std::optional<Failure>& failure) {
   group.all_reduce(&voice, 1, ElementType::int32, ReduceOperation::max, nullptr)->wait();
   if (voice == 0) return;
   const auto speaker = group.size() - voice;
-  std::int64_t head[2] = {};  // exit code, bytes of the message
-  std::vector<std::int32_t> text;
-  if (group.rank() == speaker) {
-    head[0] = static_cast<std::int64_t>(failure->code);
-    head[1] = static_cast<std::int64_t>(failure->message.size());
-  }
-  group.broadcast(head, 2, ElementType::int64, speaker, nullptr)->wait();
-  text.resize((static_cast<std::size_t>(head[1]) + 3) / 4);
-  if (group.rank() == speaker) std::memcpy(text.data(), failure->message.data(), failure->message.size());
-  group.broadcast(text.data(), static_cast<std::int64_t>(text.size()), ElementType::int32, speaker, nullptr)->wait();
-  const std::string message(reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(head[1]));
-  throw AgreedError(static_cast<base::ExitCode>(head[0]),
+  std::int64_t code = failure ? static_cast<std::int64_t>(failure->code) : 0;
+  group.broadcast(&code, 1, ElementType::int64, speaker, nullptr)->wait();
+  const auto message = text_of_rank(group, speaker, failure ? failure->message : std::string());
+  throw AgreedError(static_cast<base::ExitCode>(code),
                     group.size() == 1 ? message : fmt::format("rank {}: {}", speaker, message));
 }
 

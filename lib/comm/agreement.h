@@ -27,6 +27,9 @@ class AgreedError : public base::Error {
 // Collective over `group`: every rank's number, in rank order.
 [[nodiscard]] std::vector<std::int64_t> numbers_of_ranks(Communicator& group, std::int64_t own);
 
+// Collective over `group`: the text of rank `root`, on every rank. The others' own is not looked at.
+[[nodiscard]] std::string text_of_rank(Communicator& group, std::int64_t root, const std::string& own);
+
 // What is known of an exception: code and message of a base::Error, else rank_failed and what().
 [[nodiscard]] Failure describe_failure(const std::exception_ptr& error);
 

@@ -16,7 +16,7 @@
 namespace tessera::comm {
 
 struct WorldOptions {
-  double timeout_s = 600;          // a collective that takes longer is called stuck, and ends the job
+  double timeout_s = 600;          // without a sign of life of the ranks it waits for, a collective ends the job
   std::int64_t message_bytes = 0;  // the largest message, for tests; a multiple of 8; 0: chosen by the group's size
   // What passes between ranks of a host from this size on is read from the other's memory, where the kernel lets them.
   std::int64_t read_bytes = 1 << 20;
@@ -47,6 +47,10 @@ class World {
   [[nodiscard]] std::int64_t first_rank_of_host() const;
   // What each rank of this host is doing, a line each with a line break before it; empty if nobody launched this rank.
   [[nodiscard]] std::string whereabouts() const;
+
+  // How many signs of life of other ranks were heard so far (a rank at work in a file gives them), after asking for
+  // more: for who waits for ranks elsewhere than in `communicator()` and its groups. Any thread, again and again.
+  [[nodiscard]] std::int64_t signs_of_life();
 
   using Describe = std::function<Failure(const std::exception_ptr&)>;
   // Calls `body` and returns its exit code. An exception is logged once and becomes its exit code: on all ranks if it

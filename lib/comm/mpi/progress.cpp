@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/quantity.h"
 
 namespace tessera::comm {
@@ -21,10 +21,24 @@ std::string describe_missing(const std::vector<int>& ranks) {
                      ranks.size() == 1 ? "has" : "have");
 }
 
+std::vector<int> ranks_of(MPI_Comm communicator) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(communicator, &size), "MPI_Comm_size");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 }  // namespace
 
-Progress::Progress(MPI_Comm communicator, double timeout_s, RankTable& table, End end)
-    : timeout_s_(timeout_s), table_(table), end_(std::move(end)), requests_(communicator), thread_([this] { run(); }) {}
+Progress::Progress(MPI_Comm communicator, int letter_tag, double timeout_s, RankTable& table, End end)
+    : timeout_s_(timeout_s),
+      table_(table),
+      end_(std::move(end)),
+      requests_(communicator),
+      life_(communicator, letter_tag, timeout_s, table),
+      all_ranks_(ranks_of(communicator)),
+      thread_([this] { run(); }) {}
 
 Progress::~Progress() {
   {
@@ -43,6 +57,11 @@ void Progress::start(std::shared_ptr<Task> task) {
   changed_.notify_one();
 }
 
+std::int64_t Progress::ask_all() {
+  asks_all_ = true;
+  return heard_;
+}
+
 void Progress::run() {
   try {
     drive();
@@ -59,7 +78,7 @@ void Progress::drive() {
     watch();
     if (has_worked)
       last_event_ = base::seconds_now();
-    else
+    else if (!active_.empty())
       pause();
   }
 }
@@ -78,10 +97,12 @@ void Progress::pause() {
 }
 
 bool Progress::take_new() {
+  constexpr auto idle = std::chrono::milliseconds(100);  // then others may have asked for a sign of life
   std::vector<std::shared_ptr<Task>> taken;
   {
     std::unique_lock lock(mutex_);
-    if (active_.empty() && requests_.empty()) changed_.wait(lock, [this] { return !new_.empty() || is_ending_; });
+    const auto has_changed = [this] { return !new_.empty() || is_ending_; };
+    if (active_.empty() && requests_.empty()) changed_.wait_for(lock, idle, has_changed);
     if (new_.empty()) return !(is_ending_ && active_.empty());
     taken = std::exchange(new_, {});
   }
@@ -120,17 +141,29 @@ void Progress::write_whereabouts() {
 }
 
 void Progress::watch() {
-  constexpr double interval = 0.05;
+  constexpr double interval = 0.05, patience_of_questions = 0.05;
+  if (base::seconds_now() < next_watch_) return;
+  next_watch_ = base::seconds_now() + interval;
+  const auto now = running_time_.seconds();
+  life_.look(now);
+  heard_ = life_.heard();
+  if (asks_all_.exchange(false)) life_.ask(all_ranks_);
   if (active_.empty()) return;
-  const auto now = base::seconds_now();
-  if (now < next_watch_) return;
-  next_watch_ = now + interval;
-  const auto age = now - oldest().started_at();
-  if (age < timeout_s_) return;
+  const bool is_new = watched_task_ != oldest().started_at();
+  if (is_new) watched_since_ = now;
+  if (is_new || signs_heard_ != life_.heard()) last_sign_ = now;
+  watched_task_ = oldest().started_at();
+  signs_heard_ = life_.heard();
+  if (now - watched_since_ > patience_of_questions * timeout_s_) life_.ask(requests_.waiting_for(oldest()));
+  if (now - last_sign_ >= timeout_s_) end_stuck(now - watched_since_);
+}
+
+void Progress::end_stuck(double age) {
   const auto label = table_.label();
-  end_(fmt::format("{}{}{} has not ended after {} (train.accelerator.timeout_s); {}. The ranks of this host:{}", label,
-                   label.empty() ? "" : ": ", oldest().description(), base::format_seconds(age),
-                   describe_missing(requests_.waiting_for(oldest())), table_.describe()));
+  const auto missing = requests_.waiting_for(oldest());
+  end_(fmt::format("{}{}{} has not ended after {} (train.accelerator.timeout_s); {}{}. The ranks of this host:{}",
+                   label, label.empty() ? "" : ": ", oldest().description(), base::format_seconds(age),
+                   life_.describe(missing), describe_missing(missing), table_.describe()));
 }
 
 }  // namespace tessera::comm

@@ -1,10 +1,13 @@
 // The thread that drives a process's collectives: it alone calls MPI between its start and its end. It sleeps while
 // nothing is under way, else looks at the requests in turn with other threads (sched_yield), and after some
 // milliseconds in which nothing came, once a millisecond: who waits for a slower rank or a slow network does not take
-// the processor from those that compute. An operation that fails, or does not end in time, ends the job.
+// the processor from those that compute. An operation that fails ends the job, and so does one if none of the ranks
+// that it waits for has given a sign of life (life_signs.h) for timeout_s.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+#include "comm/mpi/life_signs.h"
 #include "comm/mpi/rank_table.h"
 #include "comm/mpi/requests.h"
 #include "comm/mpi/task.h"
@@ -23,8 +28,8 @@ class Progress {
   // Says why the job must end, and ends it: MPI or an operation failed, or no progress. Called once, by the thread.
   using End = std::function<void(const std::string& reason)>;
 
-  // `communicator` and `table` outlive this. An operation that is older than timeout_s is called stuck.
-  Progress(MPI_Comm communicator, double timeout_s, RankTable& table, End end);
+  // `communicator` and `table` outlive this; nobody else uses `letter_tag`.
+  Progress(MPI_Comm communicator, int letter_tag, double timeout_s, RankTable& table, End end);
   // Precondition: every operation has ended.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -32,6 +37,9 @@ class Progress {
 
   // Any thread; operations of one group in the same order on all of its ranks.
   void start(std::shared_ptr<Task> task);
+  // For who waits for other ranks elsewhere than in an operation of these: asks all of them for signs of life, and
+  // returns how many were heard so far. To be called again and again. Any thread.
+  [[nodiscard]] std::int64_t ask_all();
 
  private:
   void run();
@@ -42,7 +50,9 @@ class Progress {
   bool take_new();
   void drop_ended();
   void write_whereabouts();
+  // Several times a second: gives and hears signs of life, and ends the job if the oldest operation is stuck.
   void watch();
+  void end_stuck(double age);
   [[nodiscard]] const Task& oldest() const { return *active_.front(); }
 
   const double timeout_s_;
@@ -51,7 +61,18 @@ class Progress {
   Requests requests_;                          // the thread's alone
   std::vector<std::shared_ptr<Task>> active_;  // the thread's alone, in the order of their start
   double last_event_ = 0;                      // the thread's alone: when a message or an operation came last
-  double next_watch_ = 0;                      // the thread's alone
+
+  // The thread's alone: what it watches, in seconds of running_time_.
+  base::RunningTime running_time_;
+  LifeSigns life_;
+  double next_watch_ = 0;    // in base::seconds_now()
+  double watched_task_ = 0;  // the oldest operation, by when it started
+  double watched_since_ = 0, last_sign_ = 0;
+  std::int64_t signs_heard_ = 0;
+  std::vector<int> all_ranks_;
+
+  std::atomic<bool> asks_all_ = false;
+  std::atomic<std::int64_t> heard_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -25,7 +25,7 @@ void copy_cut(std::string_view text, char (&to)[size]) {
 }
 
 struct Label {
-  char text[160] = {};
+  char text[256] = {};
 };
 
 // Written by one thread alone: the version is odd while it writes. A reader copies and looks whether the version
@@ -66,6 +66,7 @@ struct alignas(64) RankTable::Row {
   pid_t process = 0;
   Published<Whereabouts> whereabouts;
   Published<Label> label;
+  Published<Label> disk_work;
 };
 
 void Whereabouts::set_operation(std::string_view text) { copy_cut(text, operation); }
@@ -111,6 +112,12 @@ void RankTable::write_label(std::string_view label) {
   row(local_rank_).label.write(cut);
 }
 
+void RankTable::write_disk_work(std::string_view work) {
+  Label cut;
+  copy_cut(work, cut.text);
+  row(local_rank_).disk_work.write(cut);
+}
+
 std::string RankTable::label() const { return row(local_rank_).label.read().text; }
 
 std::string RankTable::describe() const {
@@ -119,14 +126,14 @@ std::string RankTable::describe() const {
   for (int k = 0; k < std::min(local_ranks_, most_lines); ++k) {
     const auto& of = row(k);
     const auto copy = of.whereabouts.read();
-    const std::string label = of.label.read().text;
+    const std::string label = of.label.read().text, disk_work = of.disk_work.read().text;
     const auto age = base::format_seconds(base::seconds_now() - copy.since);
     const std::string what = copy.under_way > 0 ? fmt::format("in {} for {}", copy.operation, age)
                              : copy.operation[0] == '\0'
                                  ? std::string("in no collective yet")
                                  : fmt::format("in no collective for {}, after {}", age, copy.operation);
-    text += fmt::format("\n  rank {} (process {}){}{}: {}", of.world_rank, of.process, label.empty() ? "" : ", at ",
-                        label, what);
+    text += fmt::format("\n  rank {} (process {}){}{}: {}{}{}", of.world_rank, of.process, label.empty() ? "" : ", at ",
+                        label, what, disk_work.empty() ? "" : "; on a disk: ", disk_work);
   }
   if (local_ranks_ > most_lines) text += fmt::format("\n  and {} more ranks of this host", local_ranks_ - most_lines);
   return text;

@@ -40,6 +40,8 @@ class RankTable {
   // What this rank does, cut to what fits. One thread of each rank, not necessarily the same.
   void write_label(std::string_view label);
   [[nodiscard]] std::string label() const;  // of this rank; empty: none yet
+  // What this rank does on a disk, cut to what fits; empty: nothing. The thread of write().
+  void write_disk_work(std::string_view work);
   // One line for each rank of this host, the first 16: "rank 2 (process 4711), at Wait Gather layers.3: in
   // gather_blocks of 1.00 MiB among ranks 0-3 for 12.0 s".
   [[nodiscard]] std::string describe() const;

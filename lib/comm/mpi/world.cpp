@@ -136,7 +136,7 @@ class World::Mpi {
   explicit Mpi(const WorldOptions& options)
       : table_(channel_.communicator()),
         memory_(channel_.communicator(), options.read_bytes),
-        progress_(channel_.communicator(), options.timeout_s, table_,
+        progress_(channel_.communicator(), static_cast<int>(group_limit() * tags_per_group), options.timeout_s, table_,
                   [this](const std::string& reason) {
                     end_job({base::ExitCode::rank_failed, reason});
                   }),
@@ -153,12 +153,11 @@ class World::Mpi {
 
   [[nodiscard]] std::shared_ptr<Communicator> make_communicator() {
     if (size() == 1) return solo_communicator();
-    const auto id_limit = (largest_tag(channel_.communicator()) + 1) / tags_per_group;
     auto groups = std::make_shared<MpiGroups>(MpiGroups{.progress = progress_,
                                                         .table = table_,
                                                         .memory = memory_,
                                                         .message_bytes = message_bytes_,
-                                                        .id_limit = id_limit,
+                                                        .id_limit = group_limit(),
                                                         .next_id = 1});
     std::vector<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
@@ -174,7 +173,15 @@ class World::Mpi {
     abort_all(failure);
   }
 
+  // See Progress::ask_all.
+  [[nodiscard]] std::int64_t ask_all() { return progress_.ask_all(); }
+
  private:
+  // So many groups have tags of their own; those of one more are for letters.
+  [[nodiscard]] std::int64_t group_limit() const {
+    return (largest_tag(channel_.communicator()) + 1) / tags_per_group - 1;
+  }
+
   Started started_;
   Channel channel_;
   RankTable table_;
@@ -238,6 +245,8 @@ base::ExitCode World::run(const std::function<base::ExitCode()>& body, const Des
 }
 
 std::int64_t World::first_rank_of_host() const { return mpi_ == nullptr ? 0 : mpi_->first_rank_of_host(); }
+
+std::int64_t World::signs_of_life() { return mpi_ == nullptr ? 0 : mpi_->ask_all(); }
 
 std::string World::whereabouts() const { return mpi_ == nullptr ? "" : mpi_->whereabouts(); }
 

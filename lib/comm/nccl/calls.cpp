@@ -142,7 +142,7 @@ void Clique::abort() { static_cast<void>(ncclCommAbort(comm_)); }
 
 // Mostly there is nothing to wait for. The first operation between two ranks connects them, which takes its time.
 void Clique::settle(std::string_view call) const {
-  const auto began = base::seconds_now();
+  base::RunningTime running_time;
   auto pause = std::chrono::microseconds(0);
   constexpr auto longest_pause = std::chrono::microseconds(1000);
   while (true) {
@@ -152,7 +152,7 @@ void Clique::settle(std::string_view call) const {
       check_nccl(now, call, comm_);
       if (now == ncclSuccess) return;
     }
-    const auto waited = base::seconds_now() - began;
+    const auto waited = running_time.seconds();
     if (waited > timeout_s_)
       throw base::Error(base::ExitCode::rank_failed,
                         fmt::format("NCCL has not finished {} after {} (train.accelerator.timeout_s): not all of its "

@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/quantity.h"
 #include "device/cuda/check.h"
 
@@ -93,13 +92,16 @@ std::string NcclWatch::look_at_cliques() const {
 
 std::string NcclWatch::look_at_operations() {
   std::erase_if(operations_, [](const Watched& operation) { return operation.ended.has_passed(); });
-  const auto now = base::seconds_now();
+  const auto now = running_time_.seconds();
   const Watched* oldest = nullptr;
   for (auto& operation : operations_) {
     if (operation.seen_at < 0 && operation.started.has_passed()) operation.seen_at = now;
     if (operation.seen_at >= 0 && (oldest == nullptr || operation.seen_at < oldest->seen_at)) oldest = &operation;
   }
-  if (oldest == nullptr || now - oldest->seen_at < world_.timeout_s()) return "";
+  constexpr double patience_of_questions = 0.05;
+  if (oldest == nullptr || now - oldest->seen_at < patience_of_questions * world_.timeout_s()) return "";
+  if (const auto heard = world_.signs_of_life(); heard != std::exchange(signs_heard_, heard)) last_sign_ = now;
+  if (now - std::max(oldest->seen_at, last_sign_) < world_.timeout_s()) return "";
   return fmt::format(
       "{}{}{} has not ended on the GPU after {} (train.accelerator.timeout_s). The ranks of this host:{}", label_,
       label_.empty() ? "" : ": ", oldest->description, base::format_seconds(now - oldest->seen_at),

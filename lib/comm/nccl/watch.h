@@ -3,12 +3,14 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "comm/nccl/calls.h"
 #include "comm/world.h"
 #include "device/stream.h"
@@ -36,7 +38,7 @@ class NcclWatch {
   struct Watched {
     std::string description;
     device::Event started, ended;
-    double seen_at = -1;  // when it was first seen to have started; -1: not yet
+    double seen_at = -1;  // when it was first seen to have started, in running_time_; -1: not yet
   };
   void run();
   // What has gone wrong; empty: nothing.
@@ -56,6 +58,9 @@ class NcclWatch {
   std::vector<Watched> operations_;  // guarded by mutex_
   std::string label_;                // guarded by mutex_
   bool is_ending_ = false;           // guarded by mutex_
+  base::RunningTime running_time_;   // guarded by mutex_
+  std::int64_t signs_heard_ = 0;     // guarded by mutex_
+  double last_sign_ = 0;             // guarded by mutex_; in running_time_
   std::thread thread_;
 };
 

@@ -1,14 +1,18 @@
 // Acts of ranks that fail, for failure_test.cpp:  failing_ranks ACT RANK  under mpirun. What rank RANK does, or fails
 // to do, ends the job; the others wait for it in a collective.
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/disk_work.h"
 #include "base/log.h"
 #include "comm/metered.h"
 #include "comm/world.h"
@@ -40,6 +44,46 @@ void stay_away(World& world, std::int64_t rank) {
   world.communicator()->barrier();
   if (world.rank() == rank) ::sleep(600);
   sum(*world.communicator());
+}
+
+void work_on_a_disk(double seconds, double sign_every_s) {
+  const std::string file = "out/a file";
+  base::DiskWork work("sync", file);
+  const auto end = base::seconds_now() + seconds;
+  while (base::seconds_now() < end) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(sign_every_s));
+    work.has_gone_on();
+  }
+}
+
+// The others wait for `rank`, which is at work in a file for longer than timeout_s; ranks 0 and 2, of three, do not
+// meet it: rank 0 waits for rank 2, which waits for it.
+void stay_away_at_a_disk(World& world, std::int64_t rank) {
+  const bool is_at_work = world.rank() == rank, is_first = world.rank() == 0;
+  const std::vector<std::int64_t> first{0, 2}, last{1, 2}, alone{world.rank()};
+  const auto beside = world.communicator()->make_group(is_at_work ? alone : first);
+  const auto with = world.communicator()->make_group(is_first ? alone : last);
+  if (is_at_work) work_on_a_disk(7, 7);
+  if (!is_first) sum(*with);
+  if (!is_at_work) sum(*beside);
+}
+
+void stay_away_beside_one_at_a_disk(World& world, std::int64_t rank) {
+  if (world.rank() == rank) ::sleep(600);
+  std::thread at_work;
+  if (world.rank() == 0) at_work = std::thread([] { work_on_a_disk(600, 0.1); });
+  sum(*world.communicator());
+}
+
+// Each waits for the other, and has heard that it was at work.
+void stay_away_crosswise(World& world, std::int64_t rank) {
+  const std::vector<std::int64_t> both{0, 1};
+  const auto one = world.communicator()->make_group(both), other = world.communicator()->make_group(both);
+  for (std::int64_t working = 0; working < world.size(); ++working) {
+    if (world.rank() == working) work_on_a_disk(2, 0.1);
+    world.communicator()->barrier();
+  }
+  sum(world.rank() == rank ? *one : *other);
 }
 
 void stay_away_from_a_gather(World& world, std::int64_t rank, std::int64_t elements) {
@@ -74,6 +118,9 @@ base::ExitCode play(const std::string& act, std::int64_t rank) {
                                         {"throw together", throw_together},
                                         {"be killed", be_killed},
                                         {"stay away", stay_away},
+                                        {"stay away at a disk", stay_away_at_a_disk},
+                                        {"stay away beside one at a disk", stay_away_beside_one_at_a_disk},
+                                        {"stay away crosswise", stay_away_crosswise},
                                         {"stay away from a small gather", stay_away_from_a_small_gather},
                                         {"stay away from a large gather", stay_away_from_a_large_gather},
                                         {"agree to fail", agree_to_fail},

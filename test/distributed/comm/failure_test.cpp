@@ -67,6 +67,28 @@ TEST_CASE("a rank that never arrives is named, with the operation, its group, by
   CHECK(seconds < generous);
 }
 
+TEST_CASE(
+    "a rank at work in a file is waited for for longer than timeout_s, also by those that wait for who waits for it") {
+  const auto [ended, seconds] = play("stay away at a disk");
+  CHECK(ended.code == 0);
+  CHECK(count_of("] error ", ended.err) == 0);
+  CHECK(seconds > 7);
+}
+
+TEST_CASE("a rank that never arrives is named although another one, which has arrived, is at work in a file") {
+  const auto [ended, seconds] = play("stay away beside one at a disk");
+  CHECK(ended.code == 4);
+  CHECK_THAT(ended.err, ContainsSubstring("; rank 1 has not arrived"));
+  CHECK(seconds < generous);
+}
+
+TEST_CASE("ranks that wait for each other are found, whatever signs of life they gave before") {
+  const auto [ended, seconds] = play("stay away crosswise", 2);
+  CHECK(ended.code == 4);
+  CHECK_THAT(ended.err, ContainsSubstring("among ranks 0, 1 has not ended after 3."));
+  CHECK(seconds < generous);
+}
+
 TEST_CASE("the message about a stuck operation names the instruction, the group, and what the missing rank does") {
   const auto [ended, seconds] = play("stay away from a small gather", 2);
   CHECK(ended.code == 4);
