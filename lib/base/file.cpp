@@ -200,7 +200,6 @@ ReadableFile::ReadableFile(ReadableFile&& other) noexcept
     : path_(std::move(other.path_)), size_(other.size_), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 void ReadableFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-  DiskWork work("reading", path_.native());
   while (!bytes.empty()) {
     const ssize_t n = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -208,7 +207,6 @@ void ReadableFile::read(std::uint64_t offset, std::span<std::byte> bytes) const 
     require(n > 0, "cannot read {}: it became shorter while it was read", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
-    work.has_gone_on();
   }
 }
 
@@ -216,6 +214,7 @@ std::string read_file(const Path& path, std::uint64_t max_bytes) {
   const ReadableFile file(path);
   require(file.size() <= max_bytes, "cannot read {}: {} bytes, at most {} are expected", path.string(), file.size(),
           max_bytes);
+  const DiskWork work("reading", path.native());
   std::string content(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(content)));
   return content;

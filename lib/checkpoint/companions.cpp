@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -30,9 +31,11 @@ Companions companions_beside(const base::Path& source) {
   std::error_code error;
   const auto folder = fs::is_directory(source, error) ? source : source.parent_path();
   Companions found;
+  base::DiskWork work("listing", source.native());
   std::uint64_t bytes = 0;
   for (fs::directory_iterator entries(folder.empty() ? "." : folder, error);
        !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    work.has_gone_on();
     const auto& path = entries->path();
     std::error_code ignored;
     if (!is_companion(path.filename().string()) || !fs::is_regular_file(path, ignored)) continue;

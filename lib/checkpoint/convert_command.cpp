@@ -9,10 +9,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_size_limit.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "checkpoint/float_type.h"
@@ -24,14 +27,13 @@
 #include "checkpoint/manifest.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
+#include "comm/same_on_all.h"
+#include "comm/spokesman.h"
 #include "comm/world.h"
 #include "fsdp/torch_failure.h"
 
 namespace tessera::checkpoint {
 namespace {
-
-// A rank may write hundreds of gigabytes while another waits for it.
-constexpr double timeout_s = 7 * 24 * 3600;
 
 struct Words {
   std::string source, target, inspected;
@@ -91,6 +93,25 @@ SourceKind kind_of(const base::Path& source) {
   return SourceKind::checkpoint;
 }
 
+// Collective over `world`: its ranks were started by one command, and each reads the same source on its host.
+void require_same_conversion(const Words& words, SourceKind kind, comm::Communicator& world) {
+  std::vector<comm::Fact> facts;
+  comm::agree_on(world, [&] {
+    facts = {{"SOURCE", words.source},  {"TARGET", words.target},     {"--inspect", words.inspected},
+             {"--dtype", words.dtype},  {"--experts", words.experts}, {"--max-shard-size", words.max_shard_size},
+             {"--config", words.config}};
+    const base::Path source = words.inspected.empty() ? words.source : words.inspected;
+    if (kind == SourceKind::checkpoint) {
+      const auto text = to_text(read_manifest(find_checkpoint(source)));
+      facts.push_back({fmt::format("the manifest of {} (hash)", source.string()), base::hex(base::xxh3(text))});
+    } else {
+      for (const auto& [file, hash] : fingerprints_of_huggingface(source))
+        facts.push_back({fmt::format("{} (hash)", file.string()), base::hex(hash)});
+    }
+  });
+  comm::require_same_on_all(world, facts);
+}
+
 void to_huggingface(const Words& words, comm::Communicator& world) {
   HuggingFaceOptions options;
   base::Path checkpoint;
@@ -139,12 +160,14 @@ base::ExitCode inspect(const Words& words, comm::Communicator& world) {
     if (kind == SourceKind::checkpoint) path = find_checkpoint(path);
     if (kind == SourceKind::huggingface) text = inspect_huggingface(path);
   });
+  require_same_conversion(words, kind, world);
   if (kind == SourceKind::checkpoint) text = inspect_checkpoint(path, world);
   if (world.rank() == 0) print(text);
   return base::ExitCode::done;
 }
 
 base::ExitCode act(const Words& words, comm::Communicator& world) {
+  comm::require_same_on_all(world, {{"--inspect", words.inspected}});
   if (!words.inspected.empty()) return inspect(words, world);
   SourceKind kind{};
   comm::agree_on(world, [&] {
@@ -152,6 +175,7 @@ base::ExitCode act(const Words& words, comm::Communicator& world) {
                   "give a SOURCE and a TARGET, or --inspect FOLDER; --help says more");
     kind = kind_of(words.source);
   });
+  require_same_conversion(words, kind, world);
   if (kind == SourceKind::checkpoint)
     to_huggingface(words, world);
   else
@@ -196,7 +220,7 @@ int run(int argc, const char* const* argv, const comm::Launch& launch) {
   } catch (const CLI::ParseError& error) {
     problem = error.what();
   }
-  comm::World world(launch, {.timeout_s = timeout_s});
+  comm::World world(launch);
   return static_cast<int>(world.run(
       [&] {
         comm::agree_on(*world.communicator(), [&] { base::require(problem.empty(), "{}", problem); });
@@ -215,7 +239,7 @@ int run_convert_command(int argc, const char* const* argv) {
     return run(argc, argv, launch);
   } catch (...) {  // of the start of the world
     const auto failure = fsdp::describe_failure(std::current_exception());
-    base::log_error("{}", failure.message);
+    comm::log_failed_start(launch, failure);
     return static_cast<int>(failure.code);
   }
 }

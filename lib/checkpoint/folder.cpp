@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
@@ -58,6 +59,7 @@ Listing list_checkpoints(const base::Path& output) {
   Listing listing;
   std::map<std::int64_t, base::Path> aside;
   std::error_code error;
+  const base::DiskWork work("listing", output.native());
   if (!fs::exists(output, error)) return listing;
   fs::directory_iterator entries(output, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -117,6 +118,7 @@ void remove_ended(const base::Path& path, const std::string& text) {
 int FolderLock::flock_call(int descriptor) { return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
 
 FolderLock::FolderLock(const base::Path& output, LockCall lock) : path_(output / lock_name), text_(own_text()) {
+  const base::DiskWork work("locking", path_.native());
   while (!take(output, lock)) {
   }
   write_text();
@@ -178,6 +180,7 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
+  const base::DiskWork work("unlocking", path_.native());
   ::unlink(path_.c_str());
   let_go();
 }

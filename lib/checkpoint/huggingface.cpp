@@ -11,9 +11,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/sampled_hash.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -112,6 +115,7 @@ class Matcher {
     if (!tied || head == tensors_.end() || embedding == tensors_.end()) return;
     const Located &a = head->second, &b = embedding->second;
     used_.insert(head_name);
+    const base::DiskWork work("reading", a.file->path().native());
     const auto bytes_a = a.file->bytes(*a.tensor), bytes_b = b.file->bytes(*b.tensor);
     if (a.tensor->type != b.tensor->type || a.tensor->shape != b.tensor->shape || !std::ranges::equal(bytes_a, bytes_b))
       problems_.add("{} differs from {}, but tie_word_embeddings is true: set it to false to train both", head_name,
@@ -228,6 +232,24 @@ void warn_of_shards_beside(const base::Path& path) {
   std::ranges::sort(others);
   base::log_warning("{}: the weights are those of {}; {} beside it, {} of them, are not read", path.string(), file_name,
                     others.front(), others.size());
+}
+
+std::vector<std::pair<base::Path, std::uint64_t>> fingerprints_of_huggingface(const base::Path& path) {
+  constexpr std::uint64_t sampled_bytes = 64 << 10;
+  base::Problems problems;
+  std::vector<std::pair<base::Path, std::uint64_t>> fingerprints;
+  std::error_code ignored;
+  for (const auto& file : open_huggingface_files(path, problems)) {
+    base::Xxh3Stream hash;
+    hash.update(file->header());
+    const auto sample = base::sampled_hash(file->path(), sampled_bytes);
+    hash.update(std::as_bytes(std::span(&sample, 1)));
+    fingerprints.emplace_back(file->path(), hash.digest());
+  }
+  if (const auto index = path / index_name; std::filesystem::exists(index, ignored))
+    fingerprints.emplace_back(index, base::xxh3(base::read_file(index)));
+  problems.throw_if_any(path.string());
+  return fingerprints;
 }
 
 bool is_huggingface_checkpoint(const base::Path& path) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -47,6 +48,10 @@ struct StoredParameter {
 
 // Warns if a folder has both model.safetensors, which is the one that is read, as transformers does, and shards.
 void warn_of_shards_beside(const base::Path& path);
+
+// What tells the checkpoint at `path` from others: of its index and of each of its files a hash of name, size, header
+// and a sample of the weights. Errors as those of open_huggingface_files.
+[[nodiscard]] std::vector<std::pair<base::Path, std::uint64_t>> fingerprints_of_huggingface(const base::Path& path);
 
 // Whether there is one at `path`: a folder with model.safetensors or its index, a .safetensors file, an index.
 [[nodiscard]] bool is_huggingface_checkpoint(const base::Path& path);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 
 namespace tessera::checkpoint {
@@ -27,6 +28,7 @@ bool is_empty_folder(const base::Path& path) {
 }
 
 void sync_content(const base::Path& file) {
+  const base::DiskWork work("sync", file.native());
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   const bool is_synced = descriptor >= 0 && ::fsync(descriptor) == 0;
   const auto why = is_synced ? "" : std::strerror(errno);
@@ -46,6 +48,7 @@ void sync_all(const base::Path& path, base::FileSystem& files) {
 
 void copy_or_link(const base::Path& from, const base::Path& to) {
   constexpr auto options = fs::copy_options::recursive | fs::copy_options::copy_symlinks;
+  const base::DiskWork work("copying", from.native());
   std::error_code error;
   fs::copy(from, to, options | fs::copy_options::create_hard_links, error);
   if (!error) return;

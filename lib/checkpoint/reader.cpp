@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 
 namespace tessera::checkpoint {
@@ -138,6 +139,7 @@ std::int64_t read_box(const StoredParameter& parameter, const layout::Box& box, 
       r.from_offset += (common.dims[d].begin - piece.box.dims[d].begin) * r.from_strides[d];
       r.to_offset += (common.dims[d].begin - box.dims[d].begin) * r.to_strides[d];
     }
+    const base::DiskWork work("reading", piece.file->path().native());
     copy_piece(piece, into, r);
     read += common.elements();
   }

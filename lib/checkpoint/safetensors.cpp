@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -140,6 +141,7 @@ std::string_view name(ElementType type) { return type_rows.at(static_cast<std::s
 std::uint64_t bits(ElementType type) { return type_rows.at(static_cast<std::size_t>(type)).bits; }
 
 SafetensorsFile::SafetensorsFile(const base::Path& path) : file_(path) {
+  const base::DiskWork work("reading", file_.path().native());
   const std::string_view header = header_of(file_);
   data_ = file_.bytes().subspan(length_bytes + header.size());
   const std::string place = path.string();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/companions.h"
@@ -103,10 +104,12 @@ std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const
   const auto content = file.bytes(stored);
   const auto header = file.header().size();
   base::Xxh3Stream hash;
+  base::DiskWork work("reading", file.path().native());
   file.prefetch(stored.begin, read_ahead_bytes);
   for (std::size_t at = 0; at < content.size(); at += chunk_bytes) {
     file.prefetch(stored.begin + at + read_ahead_bytes, chunk_bytes);
     hash.update(content.subspan(at, std::min(chunk_bytes, content.size() - at)));
+    work.has_gone_on();
   }
   base::require(hash.digest() == manifest_.tensors[place.tensor].pieces[place.piece].hashes[state],
                 "{}: tensor {}, bytes {} to {} of the file, does not have the hash that the manifest gives it; it is "

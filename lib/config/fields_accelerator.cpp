@@ -176,9 +176,12 @@ std::vector<Field> machine_rows() {
       word("train.accelerator.device", &AcceleratorSettings::device, {"auto", "cpu", "cuda"}, "cuda",
            {"Where to compute; auto is CUDA if this program has it and every rank a GPU of its own.",
             "device on the start page; cuda is refused where there is no GPU"}),
-      number("train.accelerator.timeout_s", &AcceleratorSettings::timeout_s, above(0), "60",
-             {"Seconds after which a collective that hangs is named and ends the job.",
-              "how soon a stopped rank ends the job"}),
+      number(
+          "train.accelerator.timeout_s", &AcceleratorSettings::timeout_s, above(0), "60",
+          {"Seconds without a sign of life of the ranks that a collective waits for, after which it is named and ends "
+           "the job. A rank at work in a file is alive; a single call to a disk that takes so long is named, and may "
+           "take five times as long.",
+           "how soon a stopped rank ends the job"}),
       with(optional_row("train.accelerator.world_size", &AcceleratorSettings::world_size,
                         {.kind = Kind::integer, .range = count_from(1)}, "the ranks that were started", "4",
                         {"Ranks to plan for, with --dry-run only.", "the groups of --dry-run"}),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -30,6 +31,13 @@ ContentHash::ContentHash(const Corpus& corpus)
         is_ended_ = true;
         is_ended_.notify_all();
       }) {}
+
+// Other ranks wait meanwhile. Before, nobody waits for the thread, so it gives no signs of life of its own.
+ContentHash::~ContentHash() {
+  const base::DiskWork work("reading", corpus_.setting());
+  thread_.request_stop();
+  thread_.join();
+}
 
 std::optional<std::uint64_t> ContentHash::value() const { return is_ended_ ? value_ : std::nullopt; }
 

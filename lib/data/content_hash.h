@@ -15,6 +15,7 @@ namespace tessera::data {
 class ContentHash {
  public:
   explicit ContentHash(const Corpus& corpus);
+  ~ContentHash();
   ContentHash(const ContentHash&) = delete;
   ContentHash& operator=(const ContentHash&) = delete;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "data/megatron_file.h"
@@ -131,6 +132,7 @@ void Corpus::read_document(std::int64_t document, std::int64_t first, std::span<
                            std::span<std::int64_t> targets) const {
   base::expect(document >= 0 && document < documents(), "document {} of {}", document, documents());
   const std::size_t file = part_of(documents_before_, document);
+  const base::DiskWork work("reading", files_[file]->name());
   files_[file]->read(document - documents_before_[file], first, ids, targets);
 }
 
@@ -146,6 +148,7 @@ void Corpus::read_stream(std::int64_t first, std::span<std::int64_t> ids, std::s
     const std::int64_t document = file.document_at(in_file);
     const std::int64_t size = std::min(count - done, file.tokens_before(document + 1) - in_file);
     const auto from = static_cast<std::size_t>(done), length = static_cast<std::size_t>(size);
+    const base::DiskWork work("reading", file.name());
     file.read(document, in_file - file.tokens_before(document), ids.subspan(from, length),
               targets.subspan(from, length));
     done += size;

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "base/disk_work.h"
+
 namespace tessera::data {
 namespace {
 
@@ -16,13 +18,15 @@ void add_number(std::uint64_t number, base::Xxh3Stream& hash) { hash.update(std:
 
 }  // namespace
 
-void add_bytes(const base::ReadableFile& file, std::uint64_t begin, std::uint64_t end, base::Xxh3Stream& hash) {
+void add_bytes(const base::ReadableFile& file, std::uint64_t begin, std::uint64_t end, base::Xxh3Stream& hash,
+               base::DiskWork* work) {
   std::vector<std::byte> buffer(std::min(end - begin, buffer_bytes));
   while (begin < end) {
     const auto part = std::span(buffer).first(std::min(end - begin, buffer_bytes));
     file.read(begin, part);
     hash.update(part);
     begin += part.size();
+    if (work != nullptr) work->has_gone_on();
   }
 }
 
@@ -30,11 +34,12 @@ Fingerprint::Fingerprint(std::uint64_t whole_bytes) : bytes_left_(whole_bytes) {
 
 void Fingerprint::add(const std::string& path) {
   const base::ReadableFile file(path);
+  base::DiskWork work("reading", path);
   const std::uint64_t size = file.size();
   const std::uint64_t blocks = std::clamp(size / bytes_a_block, least_blocks, most_blocks);
   add_number(size, hash_);
   if (size <= bytes_left_ || size <= blocks * block_bytes) {
-    add_bytes(file, 0, size, hash_);
+    add_bytes(file, 0, size, hash_, &work);
     bytes_left_ -= std::min(bytes_left_, size);
     return;
   }
@@ -43,14 +48,15 @@ void Fingerprint::add(const std::string& path) {
   for (std::uint64_t block = 0; block < blocks; ++block) {
     const std::uint64_t begin = (size - block_bytes) / (blocks - 1) * block;
     const std::uint64_t from = block + 1 == blocks ? size - block_bytes : begin;
-    add_bytes(file, from, from + block_bytes, hash_);
+    add_bytes(file, from, from + block_bytes, hash_, &work);
   }
 }
 
 void Fingerprint::add_whole(const std::string& path) {
   const base::ReadableFile file(path);
+  base::DiskWork work("reading", path);
   add_number(file.size(), hash_);
-  add_bytes(file, 0, file.size(), hash_);
+  add_bytes(file, 0, file.size(), hash_, &work);
 }
 
 }  // namespace tessera::data

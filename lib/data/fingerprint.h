@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/disk_work.h"
 #include "base/hash.h"
 #include "base/readable_file.h"
 
@@ -29,7 +30,9 @@ class Fingerprint {
   bool covers_all_ = true;
 };
 
-// Bytes [begin, end) of a file. Error(bad_input) if it has become shorter.
-void add_bytes(const base::ReadableFile& file, std::uint64_t begin, std::uint64_t end, base::Xxh3Stream& hash);
+// Bytes [begin, end) of a file. Error(bad_input) if it has become shorter. Each part is a sign of life of `work`, where
+// somebody waits for this.
+void add_bytes(const base::ReadableFile& file, std::uint64_t begin, std::uint64_t end, base::Xxh3Stream& hash,
+               base::DiskWork* work = nullptr);
 
 }  // namespace tessera::data

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -240,12 +241,14 @@ JsonlFile::JsonlFile(std::string path, const JsonlReader& reader, FileCounts& co
 }
 
 void JsonlFile::build_index(std::string_view text, FileCounts& counts) {
+  base::DiskWork work("reading", name_);
   lines_.push_back({0, 0});
   std::set<std::string> unread;
   std::int64_t line_number = 0;
   for (std::size_t start = 0, next = 0; start < text.size(); start = next) {
     const std::string_view line = line_at(text, start, next);
     ++line_number;
+    work.has_gone_on();
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
       ++counts.blank;
       continue;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/readable_file.h"
 
@@ -63,6 +64,7 @@ std::string index_of_tokens(const std::string& tokens) { return with_ending(toke
 MegatronFile::MegatronFile(const std::string& index, std::int64_t vocabulary, MappedFiles& mapped, FileCounts& counts)
     : name_(tokens_of_index(index)), mapped_(mapped), vocabulary_(vocabulary) {
   const base::MappedFile file(index, base::AccessPattern::sequential);
+  const base::DiskWork work("reading", index);
   index_bytes_ = file.size();
   token_file_bytes_ = base::ReadableFile(name_).size();
   read_header(file);

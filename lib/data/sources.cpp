@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/readable_file.h"
@@ -31,9 +32,15 @@ using Identity = std::pair<dev_t, ino_t>;
 
 constexpr int problems_shown = 20;
 
+// Fills `status` in, links followed; false, and errno, if it cannot be had.
+bool has_status(const std::string& path, struct stat& status) {
+  const base::DiskWork work("listing", path);
+  return ::stat(path.c_str(), &status) == 0;
+}
+
 std::optional<Identity> identity_of(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (!has_status(path, status)) return std::nullopt;
   return Identity{status.st_dev, status.st_ino};
 }
 
@@ -52,6 +59,7 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 
 // The names in a folder that are not hidden, sorted; nothing, and errno, if it cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::string& folder) {
+  const base::DiskWork work("listing", folder);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
   if (!open) return std::nullopt;
   std::vector<std::string> names;
@@ -79,6 +87,7 @@ DataFormat format_of_ending(const std::string& ending) {
 // The file's first bytes; `size` becomes that of the whole.
 std::string start_of(const std::string& path, std::uint64_t& size) {
   const base::ReadableFile file(path);
+  const base::DiskWork work("reading", path);
   size = file.size();
   std::string start(std::min<std::uint64_t>(size, first_bytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(start)));
@@ -156,7 +165,7 @@ class Collector {
 
   void add_path(const std::string& path, Named how) {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) return problem(why_unseen(path, errno));
+    if (!has_status(path, status)) return problem(why_unseen(path, errno));
     const Identity identity{status.st_dev, status.st_ino};
     if (S_ISDIR(status.st_mode)) return add_folder(path, identity, how);
     if (!S_ISREG(status.st_mode)) return problem(path + " is a pipe, socket or device; write its content to a file");

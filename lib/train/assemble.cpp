@@ -196,7 +196,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, d
   problems.throw_if_any("settings");
   layout::Layout layout(sizes);
 
-  const auto plan = read_plan(settings.train.accelerator.parallel_plan, problems);
+  auto plan = read_plan(settings.train.accelerator.parallel_plan, problems);
   const auto masters = settings.train.accelerator.fsdp_config.fsdp_mode == config::FsdpMode::ddp
                            ? plan::MasterSharding::whole
                            : plan::MasterSharding::sharded;
@@ -214,6 +214,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, d
                       .architecture = std::move(architecture),
                       .config_text = std::move(read.text),
                       .layout = std::move(layout),
+                      .plan = std::move(plan),
                       .placements = std::move(placements),
                       .numbers = numbers_of(settings.train.precision, place),
                       .decay = std::move(decay),

@@ -23,6 +23,7 @@
 #include "model/qwen3_moe.h"
 #include "optim/optimizer.h"
 #include "optim/weight_decay.h"
+#include "plan/parallel_plan.h"
 #include "plan/placement.h"
 #include "program/builder.h"
 #include "program/memory_plan.h"
@@ -35,6 +36,7 @@ struct Blueprint {
   architecture::Architecture architecture;
   std::string config_text;  // config.json as it was read, without the settings' overrides
   layout::Layout layout;
+  plan::ParallelPlan plan;
   std::vector<plan::Placement> placements;
   device::Numbers numbers;
   std::int64_t global_batch = 0;  // sequences

@@ -1,14 +1,16 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
-#include <thread>
+#include <optional>
+#include <string>
 
 #include "base/file_size_limit.h"
 #include "base/log.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
+#include "comm/same_on_all.h"
+#include "comm/spokesman.h"
 #include "comm/world.h"
 #include "config/command_line.h"
 #include "config/dump.h"
@@ -39,36 +41,45 @@ base::LogLevel log_level(config::LogLevel level) {
   return {};
 }
 
-base::ExitCode train_in_world(const config::Settings& settings, const comm::Launch& launch) {
-  const StopSignals signals(StopSignals::Afterwards::ignored);
-  comm::World world(launch, {.timeout_s = settings.train.accelerator.timeout_s});
-  return world.run([&] { return run(settings, world, signals); }, fsdp::describe_failure);
-}
-
-base::ExitCode act(const config::CommandLine& command, const comm::Launch& launch) {
+// What is printed: by rank 0 alone. Error if it cannot be made.
+std::string page_of(const config::CommandLine& command, const comm::Launch& launch) {
   using config::Action;
-  const bool speaks = launch.rank == 0;
-  base::set_log(log_level(command.settings.train.log.level), speaks);
-  for (const auto& notice : command.notices) base::log_warning("{}", notice);
   switch (command.action) {
-    case Action::help:
-      if (speaks) print(config::help_text());
-      return base::ExitCode::done;
-    case Action::manual:
-      if (speaks) print(config::manual_page());
-      return base::ExitCode::done;
-    case Action::print_settings:
-      if (speaks) print(config::dump_settings(command.settings));
-      return base::ExitCode::done;
+    case Action::help: return config::help_text();
+    case Action::manual: return config::manual_page();
+    case Action::print_settings: return config::dump_settings(command.settings);
     case Action::dry_run: {
       const auto asked = command.settings.train.accelerator.world_size;
-      if (speaks) print(dry_run(command.settings, asked > 0 ? asked : launch.ranks, command.rank));
-      return base::ExitCode::done;
+      return dry_run(command.settings, asked > 0 ? asked : launch.ranks, command.rank);
     }
-    case Action::train: return train_in_world(command.settings, launch);
+    case Action::train: break;
   }
-  base::expect(false, "no such action: {}", static_cast<int>(command.action));
+  base::expect(false, "action {} prints no page", static_cast<int>(command.action));
   return {};
+}
+
+// The command line, or why it cannot be followed.
+struct Asked {
+  config::CommandLine command;
+  std::optional<comm::Failure> failure;
+};
+
+// Collective over the world: an error of any rank is every rank's, and told once.
+base::ExitCode act(const Asked& asked, const comm::Launch& launch, comm::World& world, const StopSignals& signals) {
+  auto& ranks = *world.communicator();
+  comm::agree(ranks, asked.failure);
+  comm::require_same_on_all(ranks, {{"the action", fmt::format("{}", static_cast<int>(asked.command.action))}});
+  if (asked.command.action == config::Action::train) return run(asked.command.settings, world, signals);
+  comm::agree_on(ranks, [&] {
+    if (launch.rank == 0) print(page_of(asked.command, launch));
+  });
+  return base::ExitCode::done;
+}
+
+base::ExitCode act_in_world(const Asked& asked, const comm::Launch& launch) {
+  const StopSignals signals(StopSignals::Afterwards::ignored);
+  comm::World world(launch, {.timeout_s = asked.command.settings.train.accelerator.timeout_s});
+  return world.run([&] { return act(asked, launch, world, signals); }, fsdp::describe_failure);
 }
 
 // Which groups fit the ranks that there are (--print-settings is not about any number of ranks).
@@ -80,12 +91,20 @@ void check_layout(const config::Settings& settings, config::Action action, std::
   static_cast<void>(layout::resolve_sizes(accelerator, asked > 0 ? asked : ranks, problems));
 }
 
-// Under mpirun an error that all ranks see is rank 0's to print; its exit ends the job. A rank that still lives after a
-// while saw it alone, and says which it is.
-std::string let_rank_0_speak(const comm::Launch& launch) {
-  if (launch.launcher != comm::Launcher::open_mpi || launch.rank == 0) return {};
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  return fmt::format("rank {}: ", launch.rank);
+Asked read(int argc, const char* const* argv, const comm::Launch& launch) {
+  const auto rules = [&](const config::Settings& settings, config::Action action, base::Problems& problems) {
+    check_layout(settings, action, launch.ranks, problems);
+  };
+  Asked asked;
+  try {
+    asked.command = config::read_command_line(argc, argv, rules);
+  } catch (...) {
+    asked.failure = fsdp::describe_failure(std::current_exception());
+    return asked;
+  }
+  base::set_log(log_level(asked.command.settings.train.log.level), launch.rank == 0);
+  for (const auto& notice : asked.command.notices) base::log_warning("{}", notice);
+  return asked;
 }
 
 }  // namespace
@@ -95,14 +114,16 @@ int run_command(int argc, const char* const* argv) {
   const auto launch = comm::read_launch();
   base::set_log(base::LogLevel::info, launch.rank == 0);
   try {
-    const auto rules = [&](const config::Settings& settings, config::Action action, base::Problems& problems) {
-      check_layout(settings, action, launch.ranks, problems);
-    };
-    return static_cast<int>(act(config::read_command_line(argc, argv, rules), launch));
+    const auto asked = read(argc, argv, launch);
+    const bool trains = !asked.failure && asked.command.action == config::Action::train;
+    const bool is_one_of_several = launch.launcher == comm::Launcher::open_mpi && launch.ranks > 1;
+    if (trains || is_one_of_several) return static_cast<int>(act_in_world(asked, launch));
+    if (asked.failure) throw base::Error(asked.failure->code, asked.failure->message);
+    if (launch.rank == 0) print(page_of(asked.command, launch));
+    return static_cast<int>(base::ExitCode::done);
   } catch (...) {
     const auto failure = fsdp::describe_failure(std::current_exception());
-    const auto speaker = failure.code == base::ExitCode::bad_input ? let_rank_0_speak(launch) : std::string();
-    base::log_error("{}{}", speaker, failure.message);
+    comm::log_failed_start(launch, failure);
     return static_cast<int>(failure.code);
   }
 }

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -91,6 +92,7 @@ double EvaluationMetrics::perplexity() const { return std::exp(ce_loss); }
 
 MetricsFile::MetricsFile(const base::Path& path, ExistingMetrics existing, base::FileSystem& files)
     : path_(path), file_(open(path, existing, files)) {
+  const base::DiskWork work("reading", path_.native());
   if (ends_within_a_line(path)) file_->write(bytes_of("\n"));
   whole_ = size_of(path);
 }

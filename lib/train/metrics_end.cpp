@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -121,9 +122,11 @@ bool is_of(const Json& object, std::string_view kind) {
 
 MetricsEnd read_metrics_end(const base::Path& path, std::int64_t step) {
   MetricsEnd found;
+  base::DiskWork work("reading", path.native());
   LinesFromEnd lines(path);
   found.bytes_of_lines = lines.end();
   for (auto end = lines.end(); lines.next(); end = lines.end()) {
+    work.has_gone_on();
     if (lines.line().empty()) continue;
     const auto object = object_of(lines, path);
     const auto at = integer_in(object, "step");
@@ -141,6 +144,7 @@ MetricsEnd read_metrics_end(const base::Path& path, std::int64_t step) {
 }
 
 void cut_file(const base::Path& path, std::uint64_t bytes) {
+  const base::DiskWork work("cutting", path.native());
   std::error_code error;
   std::filesystem::resize_file(path, bytes, error);
   base::require(!error, "cannot shorten {}: {}", path.string(), error.message());

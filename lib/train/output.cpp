@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/disk_work.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -28,15 +28,17 @@ namespace {
 // only after its caches have expired.
 void require_shared_folder(const base::Path& output, const OutputClaim& claim, comm::Communicator& ranks,
                            const Hosts& hosts) {
-  constexpr double patience = 40;
+  constexpr int most_looks = 40;  // one a second
   const auto hash = comm::numbers_of_ranks(ranks, claim ? static_cast<std::int64_t>(base::xxh3(claim->text())) : 0);
   const auto sees = [&] {
     return static_cast<std::int64_t>(base::xxh3(checkpoint::lock_text(output))) == hash.front();
   };
   const bool is_elsewhere = hosts.host_of(ranks.rank()) != hosts.host_of(0);
-  const auto began = base::seconds_now();
-  while (!sees() && is_elsewhere && base::seconds_now() - began < patience)
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+  {
+    base::DiskWork work("looking for the lock", output.native());
+    for (int look = 0; look < most_looks && is_elsewhere && !sees(); ++look, work.has_gone_on())
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
   const auto seen = comm::numbers_of_ranks(ranks, sees() ? 1 : 0);
   std::vector<std::size_t> blind;
   for (std::size_t rank = 0; rank < seen.size(); ++rank)

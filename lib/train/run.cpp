@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,14 +9,12 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "comm/agreement.h"
-#include "config/dump.h"
 #include "config/fields.h"
 #include "data/content_hash.h"
-#include "program/program.h"
 #include "train/assemble.h"
 #include "train/device_choice.h"
 #include "train/end_of_run.h"
@@ -26,6 +23,7 @@
 #include "train/output.h"
 #include "train/report.h"
 #include "train/resume.h"
+#include "train/same_run.h"
 #include "train/saves.h"
 #include "train/signals.h"
 #include "train/trace.h"
@@ -53,28 +51,6 @@ int set_threads(std::int64_t asked, std::int64_t share) {
 std::string describe_data(const data::Dataset& dataset) {
   return fmt::format("{}, {} windows of up to {} tokens", dataset.corpus().description(),
                      base::format_count(dataset.windows(0)), dataset.seq_len());
-}
-
-// Ranks with other settings, or other files of the same name on their host, would wait for each other for ever.
-void require_same_run(comm::Communicator& world, const Blueprint& blueprint,
-                      const std::vector<const data::Dataset*>& datasets) {
-  if (world.size() == 1) return;
-  auto text = config::dump_settings(blueprint.settings);
-  for (const auto& p : blueprint.placements)
-    text += fmt::format("{} {} {}\n", p.parameter.fqn, fmt::join(p.parameter.shape, " "), p.extra);
-  for (const auto& line : program::describe(make_program(blueprint, program::StepKind::train, blueprint.global_batch)))
-    text += line + "\n";
-  for (const auto* dataset : datasets)
-    if (dataset != nullptr) text += describe_data(*dataset) + "\n";
-  const auto hashes = comm::numbers_of_ranks(world, static_cast<std::int64_t>(base::xxh3(text)));
-  const auto other = std::find_if(hashes.begin(), hashes.end(), [&](std::int64_t h) { return h != hashes.front(); });
-  if (other == hashes.end()) return;
-  throw comm::AgreedError(
-      base::ExitCode::bad_input,
-      fmt::format(
-          "rank {} has other settings, or another model, plan or data, than rank 0; start all ranks by one command, "
-          "with files that are the same on every host",
-          other - hashes.begin()));
 }
 
 std::string describe_model(const architecture::ModelConfig& c) {
@@ -149,7 +125,7 @@ Inputs read_inputs(const config::Settings& settings, comm::Communicator& ranks, 
     training = make_dataset(*blueprint, Split::training);
     evaluation = make_dataset(*blueprint, Split::evaluation);
   });
-  require_same_run(ranks, *blueprint, {training.get(), evaluation.get()});
+  require_same_run(ranks, *blueprint, *training, evaluation.get());
   return {std::move(*blueprint), std::move(training), std::move(evaluation)};
 }
 
@@ -167,6 +143,7 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
   auto claim = claim_output(settings.train.checkpoint, ranks);
   auto beginning = find_beginning(inputs.blueprint, *inputs.training, inputs.evaluation.get(), ranks);
+  require_same_weights(ranks, inputs.blueprint, beginning.stored.get());
   Assembly assembly(std::move(inputs.blueprint), world.communicator(), beginning.stored.get(),
                     make_gpu_world(device, settings.train, world));
   log_resume(beginning, assembly);
