@@ -50,20 +50,27 @@ function(tessera_check_needs room)
   endforeach()
 endfunction()
 
+# A precompiled header TARGET of LibTorch's tensors, for targets with the same flags.
+function(tessera_torch_headers target)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "// Compiles a precompiled header with torch.\n")
+  add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cpp)
+  target_link_libraries(${target} PRIVATE tessera_flags tessera::libtorch)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # lets ccache see through the precompiled header
+  target_precompile_headers(${target} PRIVATE <ATen/core/Tensor.h> <memory> <string> <vector>)
+endfunction()
 if(TESSERA_PCH)
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_headers.cpp
-       CONTENT "// Compiles the precompiled header of the rooms that include torch.\n")
-  add_library(tessera_torch_headers OBJECT ${CMAKE_BINARY_DIR}/torch_headers.cpp)
-  target_link_libraries(tessera_torch_headers PRIVATE tessera_flags tessera::libtorch)
-  target_compile_options(tessera_torch_headers PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # lets ccache see through the precompiled header
-  target_precompile_headers(tessera_torch_headers PRIVATE <ATen/core/Tensor.h> <memory> <string> <vector>)
+  tessera_torch_headers(tessera_torch_headers)
 endif()
 
-function(tessera_use_torch_headers target room)
-  if(TESSERA_PCH AND "${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
-    target_precompile_headers(${target} REUSE_FROM tessera_torch_headers)
-  endif()
+# HEADERS is a target of tessera_torch_headers(); TARGET, which is of these rooms, uses it if one of them includes torch.
+function(tessera_use_torch_headers target headers)
+  foreach(room IN LISTS ARGN)
+    if(TESSERA_PCH AND "${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+      target_precompile_headers(${target} REUSE_FROM ${headers})
+      return()
+    endif()
+  endforeach()
 endfunction()
 
 function(tessera_room room)
@@ -91,7 +98,7 @@ function(tessera_room room)
   if("${ROOM_HEAVY_${room}}" MATCHES "^torch")
     target_link_libraries(${target} PUBLIC tessera::libtorch)
   endif()
-  tessera_use_torch_headers(${target} ${room})
+  tessera_use_torch_headers(${target} tessera_torch_headers ${room})
 endfunction()
 
 # In a build with CUDA: the library that carries out what the rooms ask of it. The linker's language stays C++.

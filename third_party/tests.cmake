@@ -9,6 +9,8 @@
 #     tree by the macro TESSERA_SOURCE_DIR.
 #     With the label gpu the main takes the first GPU, on which tensor_device(Place::cuda) then is; where there is none the
 #     entry counts as skipped, with what is missing. One rank.
+#     What tests share in test/support/ is linked with the room that it is about: tessera_test_runs with train,
+#     tessera_test_model and tessera_test_huggingface on request, tessera_test_files always.
 #     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
 #     none in a build without CUDA.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
@@ -23,6 +25,37 @@ add_library(tessera_test_ranked_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/ran
 target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tessera_comm PRIVATE tessera_flags)
 add_library(tessera_test_gpu_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/gpu_main.cpp)
 target_link_libraries(tessera_test_gpu_main PUBLIC tessera_test_session tessera_device PRIVATE tessera_flags)
+
+# Tests are compiled for a short build: what takes time in them is in lib/.
+set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>)
+if(TESSERA_PCH)
+  tessera_torch_headers(tessera_torch_test_headers)
+  target_compile_options(tessera_torch_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
+endif()
+
+# What tests share, each compiled once.
+#   tessera_test_files        commands in processes of their own; a file system with faults
+#   tessera_test_model        the model as plain single-process code
+#   tessera_test_huggingface  HuggingFace folders
+#   tessera_test_runs         small runs and what they leave
+function(tessera_test_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;NEEDS;LINKS")
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR}/test)
+  set(rooms ${arg_NEEDS})
+  list(TRANSFORM arg_NEEDS PREPEND tessera_)
+  target_link_libraries(${name} PUBLIC tessera_base ${arg_NEEDS} ${arg_LINKS} PRIVATE Catch2::Catch2 tessera_flags)
+  target_compile_options(${name} PRIVATE ${TESSERA_TEST_OPTIONS})
+  tessera_use_torch_headers(${name} tessera_torch_test_headers ${rooms})
+endfunction()
+set(support ${CMAKE_SOURCE_DIR}/test/support)
+tessera_test_library(tessera_test_files SOURCES ${support}/command.cpp ${support}/faulty_files.cpp)
+tessera_test_library(tessera_test_model SOURCES ${support}/composed_model.cpp NEEDS architecture model)
+tessera_test_library(tessera_test_huggingface SOURCES ${support}/huggingface_folder.cpp NEEDS architecture checkpoint)
+tessera_test_library(tessera_test_runs
+  SOURCES ${support}/finished_command.cpp ${support}/run_output.cpp ${support}/saved_numbers.cpp ${support}/small_run.cpp
+  NEEDS train
+  LINKS tessera_test_model tessera_test_huggingface)
 
 # What Open MPI needs to start more ranks than cores, as root and in a container.
 set(TESSERA_MPI_ENVIRONMENT
@@ -55,12 +88,16 @@ function(tessera_test room)
     set(program test_${room})
   endif()
   add_executable(${program} ${arg_SOURCES})
-  set(needs ${arg_NEEDS} base)
+  set(rooms ${arg_NEEDS} base)
   if(room IN_LIST ROOMS)
-    list(PREPEND needs ${room})
+    list(PREPEND rooms ${room})
   endif()
-  list(REMOVE_DUPLICATES needs)
-  list(TRANSFORM needs PREPEND tessera_)
+  list(REMOVE_DUPLICATES rooms)
+  list(TRANSFORM rooms PREPEND tessera_ OUTPUT_VARIABLE needs)
+  list(APPEND needs tessera_test_files)
+  if(train IN_LIST rooms)
+    list(PREPEND needs tessera_test_runs)
+  endif()
   set(main tessera_test_main)
   if(gpu IN_LIST arg_LABELS)
     set(main tessera_test_gpu_main)
@@ -69,7 +106,8 @@ function(tessera_test room)
   endif()
   target_link_libraries(${program} PRIVATE tessera_flags ${main} ${needs} ${arg_LINKS})
   tessera_link_cuda(${program} ${cuda})
-  tessera_use_torch_headers(${program} ${room})
+  target_compile_options(${program} PRIVATE ${TESSERA_TEST_OPTIONS})
+  tessera_use_torch_headers(${program} tessera_torch_test_headers ${rooms})
 
   if(NOT arg_RANKS)
     set(arg_RANKS 1)

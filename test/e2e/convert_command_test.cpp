@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "support/ranked_command.h"
 #include "support/small_run.h"
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 namespace tessera::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "resumed_run.h"
 #include "support/catch.h"
 #include "support/ranked_command.h"
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 namespace tessera::test {
 namespace {

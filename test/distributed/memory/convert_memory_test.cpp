@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/ranks.h"
 #include "support/temp_folder.h"
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 namespace tessera::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "checkpoint/huggingface_writer.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 namespace tessera::checkpoint {
 

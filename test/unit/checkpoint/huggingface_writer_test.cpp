@@ -23,7 +23,7 @@
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 #include "unit/checkpoint/converted_files.h"
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "unit/checkpoint/huggingface_folder.h"
+#include "support/huggingface_folder.h"
 
 #include <cstring>
 #include <fstream>
