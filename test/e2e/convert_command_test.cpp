@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "checkpoint/float_type.h"
 #include "support/catch.h"
+#include "support/huggingface_folder.h"
 #include "support/ranked_command.h"
 #include "support/small_run.h"
-#include "support/huggingface_folder.h"
 
 namespace tessera::test {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "resumed_run.h"
 #include "support/catch.h"
-#include "support/ranked_command.h"
 #include "support/huggingface_folder.h"
+#include "support/ranked_command.h"
 
 namespace tessera::test {
 namespace {

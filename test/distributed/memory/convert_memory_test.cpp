@@ -5,9 +5,9 @@
 #include "checkpoint/huggingface_writer.h"
 #include "distributed/memory/counted_memory.h"
 #include "support/catch.h"
+#include "support/huggingface_folder.h"
 #include "support/ranks.h"
 #include "support/temp_folder.h"
-#include "support/huggingface_folder.h"
 
 namespace tessera::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "support/catch.h"
+#include "support/about.h"
 #include "support/temp_folder.h"
 
 namespace tessera::base {
@@ -69,7 +69,7 @@ TEST_CASE("time in which a process did not run is not counted") {
   const auto awake = time.seconds();
   CHECK(awake >= 0.05);
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // as long as if it had been suspended
-  CHECK(time.seconds() == Approx(awake + 1).epsilon(1e-12));
+  CHECK(time.seconds() == test::about(awake + 1).epsilon(1e-12));
 }
 
 }  // namespace

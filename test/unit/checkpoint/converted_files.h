@@ -8,8 +8,8 @@
 #include "checkpoint/huggingface_import.h"
 #include "checkpoint/huggingface_writer.h"
 #include "support/error_of.h"
-#include "support/temp_folder.h"
 #include "support/huggingface_folder.h"
+#include "support/temp_folder.h"
 
 namespace tessera::checkpoint {
 

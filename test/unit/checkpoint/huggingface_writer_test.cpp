@@ -21,9 +21,9 @@
 #include "checkpoint/stored_checkpoint.h"
 #include "support/catch.h"
 #include "support/error_of.h"
+#include "support/huggingface_folder.h"
 #include "support/temp_folder.h"
 #include "unit/checkpoint/converted_files.h"
-#include "support/huggingface_folder.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -9,8 +9,8 @@
 #include "checkpoint/manifest.h"
 #include "support/catch.h"
 #include "support/error_of.h"
-#include "support/temp_folder.h"
 #include "support/huggingface_folder.h"
+#include "support/temp_folder.h"
 
 namespace tessera::checkpoint {
 namespace {
