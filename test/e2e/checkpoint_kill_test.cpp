@@ -122,7 +122,10 @@ std::int64_t last_step_in(const std::filesystem::path& metrics) {
   if (end == std::string::npos || end == 0) return 0;
   const auto before = text.rfind('\n', end - 1);
   const auto line = text.substr(before == std::string::npos ? 0 : before + 1);
-  return std::atoll(line.c_str() + line.find(':') + 1);
+  const std::string key = "\"step\":";
+  const auto at = line.find(key);
+  REQUIRE(at != std::string::npos);
+  return std::atoll(line.c_str() + at + key.size());
 }
 
 // The latest checkpoint, every byte of it verified.
