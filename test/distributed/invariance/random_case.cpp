@@ -69,12 +69,13 @@ nlohmann::json draw_model(Draws& draws) {
   return config;
 }
 
-// Documents of any length, of which some have labels that do not count, or none that does.
+// Documents of any length, of which some have labels that do not count, or none that does; in the first all count,
+// since data without any are refused.
 std::string draw_documents(Draws& draws, Integer vocabulary) {
   std::string text;
   for (auto count = draws.number(4, 30); count > 0; --count) {
     std::vector<Integer> ids, labels;
-    const auto counting = draws.any<Integer>({10, 10, 5, 1, 0});  // of ten labels
+    const auto counting = text.empty() ? 10 : draws.any<Integer>({10, 10, 5, 1, 0});  // of ten labels
     for (auto tokens = draws.number(2, 25); tokens > 0; --tokens) {
       ids.push_back(draws.number(0, vocabulary - 1));
       labels.push_back(draws.number(0, 9) < counting ? ids.back() : -100);
@@ -165,7 +166,7 @@ Words draw_run(Draws& draws, Integer global_batch) {
               "--train.optimizer.max_grad_norm",
               draws.any_of({"0", "0.1", "1"}),
               "--train.optimizer.norm_type",
-              draws.any_of({"2", "2", "1", "3", "inf"})};
+              draws.any_of({"2", "2", "1", "3", "1000", "inf"})};
   // Adam divides by eps what rounding leaves of a gradient that is zero.
   append(words, type == "adamw" ? Words{"--train.optimizer.eps", "1e-4"}
                                 : Words{"--train.optimizer.lr", "0.05", "--train.optimizer.momentum", "0.9"});
@@ -201,11 +202,11 @@ RandomCase random_case(std::uint64_t seed, std::int64_t ranks) {
   append(c.words, sharing.words);
   append(c.words, draw_mode(draws));
   const char* formats[] = {"float64", "float32", "bfloat16"};
-  append(c.words, {"--train.micro_batch_size", std::to_string(micro_batch), "--train.precision",
-                   formats[static_cast<std::size_t>(c.format)]});
+  const char* format = formats[static_cast<std::size_t>(c.format)];
+  append(c.words, {"--train.micro_batch_size", std::to_string(micro_batch), "--train.precision", format});
   c.reference = common;
   append(c.reference, {"--train.micro_batch_size", std::to_string(balance == "sequence" ? global_batch : together),
-                       "--train.precision", "float64"});
+                       "--train.precision", c.format == Format::bfloat16 ? format : "float64"});
   return c;
 }
 

@@ -15,8 +15,10 @@ struct RandomCase {
   std::string documents;  // JSONL
   std::string plan;       // names every group of the case
   Format format{};
-  Words words;      // options that train it on the ranks it is drawn for
-  Words reference;  // on one rank in float64, every micro-batch in one piece
+  Words words;  // options that train it on the ranks it is drawn for
+  // On one rank, every micro-batch in one piece; in float64, but for bfloat16, whose rounding a small model can make as
+  // large as its gradients.
+  Words reference;
 
   // Writes the files that the options mean into `files`, which must live as long as the settings are used.
   [[nodiscard]] config::Settings settings(const SmallRun& files, const Words& options) const;
