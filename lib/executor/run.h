@@ -79,7 +79,8 @@ class Executor::Run {
   void start_close(const Instruction& i);
   void finish_close();
   void start_replicas(const Instruction& i);
-  [[nodiscard]] std::vector<double> norm_parts() const;
+  // By group, of the shards that this rank counts. A norm that is scaled waits for all ranks' largest elements.
+  [[nodiscard]] std::vector<double> norm_parts(const Instruction& i);
   [[nodiscard]] std::int64_t last_non_finite_gradient() const;
   void clip();
   void update();
@@ -107,8 +108,9 @@ class Executor::Run {
   std::map<std::int32_t, std::vector<fsdp::Travelling>> under_way_;                // by ticket
   std::map<std::int32_t, std::vector<std::pair<Resource, at::Tensor>>> received_;  // by ticket of an exchange
   const Numbers open_ = std::make_shared<std::vector<double>>(), close_ = std::make_shared<std::vector<double>>(),
-                maxima_ = std::make_shared<std::vector<double>>();
-  std::map<std::int32_t, at::Tensor> counts_;  // by micro-step
+                maxima_ = std::make_shared<std::vector<double>>(),  // parts of norms that are maxima
+      scales_ = std::make_shared<std::vector<double>>();            // by group, of a norm that is scaled
+  std::map<std::int32_t, at::Tensor> counts_;                       // by micro-step
   double communication_s_ = 0;
   GpuTimes gpu_times_;
   std::vector<Traced> traced_;

@@ -111,7 +111,7 @@ void Executor::Run::start_close(const Instruction& i) {
   std::copy_n(measured.const_data_ptr<double>(), 3, close.begin() + close_cross_entropy);
   close[close_ranks + rank] = first_non_finite() + 1;
   if (trains()) {
-    auto parts = norm_parts();
+    auto parts = norm_parts(i);
     if (std::any_of(parts.begin(), parts.end(), [](double part) { return !std::isfinite(part); }))
       close[close_ranks + ranks + rank] = static_cast<double>(last_non_finite_gradient()) + 1;
     if (optim::combination_of(executor_.options_.norm_type) == optim::Combination::maximum)
@@ -139,8 +139,7 @@ std::int32_t Executor::Run::first_non_finite() const {
   return -1;
 }
 
-// Of the shards that this rank counts, by group.
-std::vector<double> Executor::Run::norm_parts() const {
+std::vector<double> Executor::Run::norm_parts(const Instruction& i) {
   const auto& groups = executor_.norm_groups_;
   std::vector<optim::GroupedGradient> gradients;
   for (const auto& p : executor_.store_.parameters()) {
@@ -148,15 +147,22 @@ std::vector<double> Executor::Run::norm_parts() const {
     const auto group = std::find(groups.begin(), groups.end(), p.placement.norm_group) - groups.begin();
     gradients.push_back({&p.gradient, static_cast<std::size_t>(group)});
   }
-  return optim::norm_parts(gradients, groups.size(), executor_.options_.norm_type);
+  const auto norm_type = executor_.options_.norm_type;
+  if (optim::is_scaled(norm_type)) {
+    *scales_ = optim::norm_parts(gradients, groups.size(), std::numeric_limits<double>::infinity());
+    start_sum(i, scales_, ReduceOperation::max);
+    end_travel(i);
+  }
+  return optim::norm_parts(gradients, groups.size(), norm_type, *scales_);
 }
 
 // The index of the parameter, or -1. Backward runs from the head: the last one is the nearest to where it arose.
 std::int64_t Executor::Run::last_non_finite_gradient() const {
   const auto& parameters = executor_.store_.parameters();
+  const auto norm_type = executor_.options_.norm_type;
+  const auto looks_at = optim::is_scaled(norm_type) ? std::numeric_limits<double>::infinity() : norm_type;
   for (std::size_t k = parameters.size(); k-- > 0;)
-    if (!std::isfinite(optim::norm_part(parameters[k].gradient, executor_.options_.norm_type)))
-      return static_cast<std::int64_t>(k);
+    if (!std::isfinite(optim::norm_part(parameters[k].gradient, looks_at))) return static_cast<std::int64_t>(k);
   return -1;
 }
 
@@ -187,7 +193,7 @@ void Executor::Run::finish_close() {
                    close.begin() + static_cast<std::ptrdiff_t>(place + groups));
       place += groups;
     }
-    const auto norms = optim::finish_norms(parts, o.norm_type);
+    const auto norms = optim::finish_norms(parts, o.norm_type, *scales_);
     result_.grad_norm = norms.total;
     for (std::size_t g = 0; g < groups; ++g) result_.group_norms[executor_.norm_groups_[g]] = norms.groups[g];
     result_.expert_load.resize(load_.size());

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -19,6 +20,8 @@ namespace {
 
 // Elements per partial sum: fixed, so that threads do not change the order of additions.
 constexpr std::int64_t chunk_elements = 1 << 15;
+// Elements of a GPU that are scaled at a time: 32 MiB in float64.
+constexpr std::int64_t scaled_elements = 1 << 22;
 
 // Maximum that keeps NaN, whichever side it is on.
 double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
@@ -38,7 +41,7 @@ double sum_of(const T* data, std::int64_t count, Power power) {
 }
 
 template <class T>
-double part_of_chunk(const T* data, std::int64_t count, double norm_type) {
+double part_of_chunk(const T* data, std::int64_t count, double norm_type, double scale) {
   if (std::isinf(norm_type)) {
     double largest = 0;
     for (std::int64_t i = 0; i < count; ++i) largest = maximum(std::abs(static_cast<double>(data[i])), largest);
@@ -46,20 +49,20 @@ double part_of_chunk(const T* data, std::int64_t count, double norm_type) {
   }
   if (norm_type == 2.0) return sum_of(data, count, [](double x) { return x * x; });
   if (norm_type == 1.0) return sum_of(data, count, [](double x) { return std::abs(x); });
-  return sum_of(data, count, [norm_type](double x) { return std::pow(std::abs(x), norm_type); });
+  return sum_of(data, count, [=](double x) { return std::pow(std::abs(x) / scale, norm_type); });
 }
 
 double combine(double a, double b, Combination rule) { return rule == Combination::sum ? a + b : maximum(a, b); }
 
 template <class T>
-double part_of(const T* data, std::int64_t count, double norm_type) {
+double part_of(const T* data, std::int64_t count, double norm_type, double scale) {
   const std::int64_t chunks = (count + chunk_elements - 1) / chunk_elements;
   std::vector<double> parts(static_cast<std::size_t>(chunks));
   at::parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t first = c * chunk_elements;
       parts[static_cast<std::size_t>(c)] =
-          part_of_chunk(data + first, std::min(chunk_elements, count - first), norm_type);
+          part_of_chunk(data + first, std::min(chunk_elements, count - first), norm_type, scale);
     }
   });
   double total = 0;
@@ -74,34 +77,53 @@ Combination combination_of(double norm_type) {
   return std::isinf(norm_type) ? Combination::maximum : Combination::sum;
 }
 
+bool is_scaled(double norm_type) { return norm_type != 1.0 && norm_type != 2.0 && !std::isinf(norm_type); }
+
 namespace {
 
-double part_on_cpu(const at::Tensor& gradient, double norm_type) {
+// A scale that nothing is divided by: its group has no gradient, or one that is not finite.
+bool is_the_part(double scale) { return scale == 0 || !std::isfinite(scale); }
+
+double part_on_cpu(const at::Tensor& gradient, double norm_type, double scale) {
+  if (is_the_part(scale)) return scale;
   switch (gradient.scalar_type()) {
-    case at::kFloat: return part_of(gradient.const_data_ptr<float>(), gradient.numel(), norm_type);
-    case at::kDouble: return part_of(gradient.const_data_ptr<double>(), gradient.numel(), norm_type);
+    case at::kFloat: return part_of(gradient.const_data_ptr<float>(), gradient.numel(), norm_type, scale);
+    case at::kDouble: return part_of(gradient.const_data_ptr<double>(), gradient.numel(), norm_type, scale);
     default: base::expect(false, "gradients are float32 or float64, not {}", c10::toString(gradient.scalar_type()));
   }
   return 0;
 }
 
 // [] float64, where the gradient is.
-at::Tensor part_on_gpu(const at::Tensor& gradient, double norm_type) {
-  if (gradient.numel() == 0) return at::zeros({}, gradient.options().dtype(at::kDouble));
-  auto norm = at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kDouble);
-  return combination_of(norm_type) == Combination::maximum ? norm : norm.pow(norm_type);
+at::Tensor part_on_gpu(const at::Tensor& gradient, double norm_type, double scale) {
+  const auto number = gradient.options().dtype(at::kDouble);
+  if (is_the_part(scale)) return at::full({}, scale, number);
+  auto sum = at::zeros({}, number);
+  if (gradient.numel() == 0) return sum;
+  if (!is_scaled(norm_type)) {
+    auto norm = at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kDouble);
+    return combination_of(norm_type) == Combination::maximum ? norm : norm.pow(norm_type);
+  }
+  const auto flat = gradient.view({-1});
+  for (std::int64_t first = 0; first < flat.numel(); first += scaled_elements) {
+    auto scaled = flat.narrow(0, first, std::min(scaled_elements, flat.numel() - first)).to(at::kDouble).div(scale);
+    sum.add_(scaled.abs_().pow_(norm_type).sum());
+  }
+  return sum;
 }
 
 // The parts of all gradients; the host waits for a GPU once.
-std::vector<double> parts_of(std::span<const GroupedGradient> gradients, double norm_type) {
+std::vector<double> parts_of(std::span<const GroupedGradient> gradients, double norm_type,
+                             std::span<const double> scales) {
   std::vector<double> parts;
   std::vector<at::Tensor> on_gpu;
   for (const auto& entry : gradients) {
     base::expect(entry.gradient->is_contiguous(), "norm_parts reads contiguous memory");
+    const double scale = scales.empty() ? 1.0 : scales[entry.group];
     if (entry.gradient->is_cpu())
-      parts.push_back(part_on_cpu(*entry.gradient, norm_type));
+      parts.push_back(part_on_cpu(*entry.gradient, norm_type, scale));
     else
-      on_gpu.push_back(part_on_gpu(*entry.gradient, norm_type));
+      on_gpu.push_back(part_on_gpu(*entry.gradient, norm_type, scale));
   }
   if (on_gpu.empty()) return parts;
   const auto known = at::stack(on_gpu).cpu();
@@ -109,16 +131,24 @@ std::vector<double> parts_of(std::span<const GroupedGradient> gradients, double 
   return parts;
 }
 
+void expect_scales(std::size_t groups, double norm_type, std::span<const double> scales) {
+  base::expect(scales.size() == (is_scaled(norm_type) ? groups : 0), "{} scales for {} groups of a norm of type {}",
+               scales.size(), groups, norm_type);
+}
+
 }  // namespace
 
 double norm_part(const at::Tensor& gradient, double norm_type) {
+  expect_scales(1, norm_type, {});
   const GroupedGradient one{&gradient, 0};
-  return parts_of({&one, 1}, norm_type).front();
+  return parts_of({&one, 1}, norm_type, {}).front();
 }
 
-std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::size_t groups, double norm_type) {
+std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::size_t groups, double norm_type,
+                               std::span<const double> scales) {
+  expect_scales(groups, norm_type, scales);
   std::vector<double> parts(groups, 0.0);
-  const auto known = parts_of(gradients, norm_type);
+  const auto known = parts_of(gradients, norm_type, scales);
   for (std::size_t k = 0; k < known.size(); ++k) {
     auto& part = parts.at(gradients[k].group);
     part = combine(part, known[k], combination_of(norm_type));
@@ -126,19 +156,25 @@ std::vector<double> norm_parts(std::span<const GroupedGradient> gradients, std::
   return parts;
 }
 
-GradientNorms finish_norms(std::span<const double> parts, double norm_type) {
+GradientNorms finish_norms(std::span<const double> parts, double norm_type, std::span<const double> scales) {
+  expect_scales(parts.size(), norm_type, scales);
   const Combination rule = combination_of(norm_type);
-  const auto root = [&](double part) {
+  const auto root = [&](double part, double scale) {
     if (rule == Combination::maximum || norm_type == 1.0) return part;
-    return norm_type == 2.0 ? std::sqrt(part) : std::pow(part, 1.0 / norm_type);
+    if (norm_type == 2.0) return std::sqrt(part);
+    return is_the_part(scale) ? scale : scale * std::pow(part, 1.0 / norm_type);
   };
+  double largest = 0;
+  for (const double scale : scales) largest = maximum(scale, largest);
   GradientNorms norms;
   double total = 0;
-  for (const double part : parts) {
-    norms.groups.push_back(root(part));
-    total = combine(total, part, rule);
+  for (std::size_t g = 0; g < parts.size(); ++g) {
+    const double scale = scales.empty() ? 1.0 : scales[g];
+    norms.groups.push_back(root(parts[g], scale));
+    const double of_largest = scales.empty() ? 1.0 : std::pow(scale / largest, norm_type);
+    total = combine(total, parts[g] * of_largest, rule);
   }
-  norms.total = root(total);
+  norms.total = root(total, largest);
   return norms;
 }
 

@@ -146,6 +146,32 @@ TEST_CASE("each p has one norm and three groups' norms, exact on every rank") {
     }
 }
 
+TEST_CASE("the norm of a p whose powers leave the range of float64 is right to rounding on every rank") {
+  const SmallRun files;
+  for (const auto& words : layouts_of_three_groups())
+    for (const double p : {3.0, 100.0, 1000.0}) {
+      CAPTURE(words, p);
+      Start start(files.settings(joined(words, {"--train.optimizer.norm_type", text_of(p)})), world().communicator());
+      // 2 and 4 x 2^66 of one owner, -4 x 2^66 of another, 2^-120 beside them in another group.
+      const double unit = std::ldexp(1.0, 66), tiny = std::ldexp(1.0, -120);
+      const auto result = finish(start, {{expert, {0, 10, 3}, 2},
+                                         {expert, {1, 0, 14}, 4 * unit},
+                                         {expert, {3, 5, 7}, -4 * unit},
+                                         {dense, {0}, tiny}});
+      const double expected = 4 * unit * std::pow(2.0, 1 / p);
+      CHECK((result.outcome == executor::Outcome::done));
+      CHECK(std::abs(result.grad_norm - expected) <= 1e-15 * expected);
+      CHECK(result.group_norms.at("ep") == result.grad_norm);
+      CHECK(result.group_norms.at("dense") == tiny);
+      CHECK(result.group_norms.at("emb") == 0);
+      CHECK(same_bits_on_all_ranks(result.grad_norm));
+      CHECK(finish(start, {}).grad_norm == 0);
+      const auto bad = finish(start, {of_experts[0], {expert, {4, 2, 2}, infinity}});
+      CHECK((bad.outcome == executor::Outcome::non_finite));
+      CHECK(bad.non_finite_where == "the gradient of " + expert);
+    }
+}
+
 // Two units use it: the lookup its owned rows, the head all of them.
 TEST_CASE("a tied embedding, which is looked up in and multiplied with, counts once in the norm, whoever holds it") {
   const SmallRun files;
