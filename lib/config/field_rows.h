@@ -75,6 +75,22 @@ Field integer(std::string path, std::int64_t Section::*member, Range range, std:
   return row(std::move(path), member, {.kind = Kind::integer, .range = range}, {std::move(example)}, std::move(words));
 }
 
+// An integer for which `auto` may stand, `automatic` in the tree.
+template <class Section>
+Field integer_or_auto(std::string path, std::int64_t Section::*member, Range range, std::string example, Words words) {
+  Field field = integer(std::move(path), member, range, std::move(example), std::move(words));
+  field.form.words = {"auto"};
+  field.get = [member](const Draft& d) -> std::optional<Value> {
+    const auto x = section_of<Section>(d).*member;
+    return x == automatic ? Value(std::string("auto")) : Value(x);
+  };
+  field.set = [member](Draft& d, const Value& v) {
+    const auto* number = std::get_if<std::int64_t>(&v);
+    section_of<Section>(d).*member = number != nullptr ? *number : automatic;
+  };
+  return field;
+}
+
 template <class Section>
 Field number(std::string path, double Section::*member, Range range, std::string example, Words words) {
   return row(std::move(path), member, {.kind = Kind::number, .range = range}, {std::move(example)}, std::move(words));

@@ -54,7 +54,9 @@ std::vector<std::string> all_names() {
 }  // namespace
 
 std::string Field::type_name() const {
-  return form.kind == Kind::word ? fmt::format("{}", fmt::join(form.words, "|")) : kind_name(form.kind);
+  if (form.words.empty()) return kind_name(form.kind);
+  const auto words = fmt::format("{}", fmt::join(form.words, "|"));
+  return form.kind == Kind::word ? words : fmt::format("{}|{}", words, kind_name(form.kind));
 }
 
 std::string Field::range_text() const {

@@ -151,9 +151,10 @@ std::vector<Field> fsdp_rows() {
       boolean("train.accelerator.fsdp_config.forward_prefetch", &FsdpSettings::forward_prefetch,
               {"Gather the next units while one computes; false is prefetch_depth 0.",
                "the place of Gather instructions in the program of --dry-run"}),
-      integer(
+      integer_or_auto(
           "train.accelerator.fsdp_config.prefetch_depth", &FsdpSettings::prefetch_depth, between(0, 1024), "2",
-          {"Groups of units gathered ahead, and reduced while the next gradients form; each holds their parameters.",
+          {"Groups of units gathered ahead, and reduced while the next gradients form; each holds their parameters. "
+           "auto: as many as add at most a tenth to a rank's planned memory with 1; the start page says how many.",
            "the place of Gather instructions in the program of --dry-run"}),
       not_yet(boolean("train.accelerator.fsdp_config.offload", &FsdpSettings::offload,
                       {"Keep masters and optimizer state in host memory.", "memory by purpose in --dry-run"}),

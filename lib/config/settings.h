@@ -29,6 +29,8 @@ enum class DeviceType { automatic, cpu, cuda };
 enum class LogLevel { debug, info, warning, error };
 enum class OnlyHalf { none, compute, communication };
 
+constexpr std::int64_t automatic = -1;  // of an integer that may be left to the program: the word auto
+
 struct ModelSettings {
   std::string config_path;  // HuggingFace config.json or its folder; empty: model_path
   std::string model_path;   // HuggingFace checkpoint to start from; empty: initial values from train.seed
@@ -74,7 +76,7 @@ struct FsdpSettings {
   FsdpMode fsdp_mode = FsdpMode::fsdp2;
   bool reshard_after_forward = true;
   bool forward_prefetch = true;
-  std::int64_t prefetch_depth = 1;
+  std::int64_t prefetch_depth = automatic;
   bool offload = false;
 };
 

@@ -119,6 +119,15 @@ Reading checked_text(const Form& form, const std::string& text) {
   return value_of(text);
 }
 
+bool is_one_of(const std::vector<std::string>& words, const std::string& text) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+// " or auto": what may stand for a number.
+std::string or_words(const Form& form) {
+  return form.words.empty() ? "" : fmt::format(" or {}", fmt::join(form.words, ", "));
+}
+
 // "inf" and "infinity", as JSON has no such number.
 std::optional<double> spelled_infinity(std::string_view text) {
   if (text == "inf" || text == "infinity" || text == "Infinity") return std::numeric_limits<double>::infinity();
@@ -129,7 +138,9 @@ Reading read_json_scalar(const Form& form, const Json& json) {
   switch (form.kind) {
     case Kind::boolean: return json.is_boolean() ? value_of(json.get<bool>()) : problem(wrong_type(form.kind, json));
     case Kind::integer:
-      if (!json.is_number_integer()) return problem(wrong_type(form.kind, json));
+      if (json.is_string() && is_one_of(form.words, json.get_ref<const std::string&>()))
+        return value_of(json.get<std::string>());
+      if (!json.is_number_integer()) return problem(wrong_type(form.kind, json) + or_words(form));
       if (json.is_number_unsigned() &&
           json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
         return problem(out_of_range(shown(json), form.range));
@@ -206,11 +217,12 @@ std::vector<std::string> split_at_commas(const std::vector<std::string>& words) 
 }
 
 Reading read_integer_word(const Form& form, const std::string& word) {
+  if (is_one_of(form.words, word)) return value_of(word);
   std::int64_t x = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), x);
   if (error == std::errc::result_out_of_range) return problem(out_of_range(word, form.range));
   if (error != std::errc{} || end != word.data() + word.size())
-    return problem(fmt::format("= {} is not an integer; give an integer such as 8", word));
+    return problem(fmt::format("= {} is not an integer; give an integer such as 8{}", word, or_words(form)));
   return checked_integer(form, x);
 }
 

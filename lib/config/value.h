@@ -54,7 +54,7 @@ enum class Absence { refused, allowed };
 // What a value must look like.
 struct Form {
   Kind kind = Kind::text;
-  std::vector<std::string> words{};  // of Kind::word
+  std::vector<std::string> words{};  // of Kind::word; of Kind::integer: words that may stand for a number ("auto")
   Range range{};
   Absence absence = Absence::refused;
 };

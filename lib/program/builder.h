@@ -35,7 +35,7 @@ struct BuilderOptions {
 // How many micro-steps take turns: 2 if they are to and there are rows to exchange, else 1.
 [[nodiscard]] std::int32_t micro_steps_together(const Program& program, const BuilderOptions& options);
 
-// The options that the settings ask for, but for kind and micro_steps.
+// The options that the settings ask for, but for kind and micro_steps. Precondition: prefetch_depth is a number.
 [[nodiscard]] BuilderOptions builder_options(const config::Settings& settings);
 
 }  // namespace tessera::program

@@ -16,6 +16,7 @@
 #include "layout/share.h"
 #include "model/initial_values.h"
 #include "program/order_checks.h"
+#include "program/prefetch_depth.h"
 #include "train/device_choice.h"
 
 namespace tessera::train {
@@ -175,6 +176,35 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Blueprint& blueprint, con
   return std::make_unique<optim::Optimizer>(blueprint.settings.train.optimizer, blueprint.decay, std::move(shards));
 }
 
+program::MemoryFacts memory_facts(const Blueprint& blueprint) {
+  const auto& settings = blueprint.settings;
+  program::MemoryFacts facts;
+  facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
+                 .master_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.master)),
+                 .same_type = blueprint.numbers.compute == blueprint.numbers.master};
+  facts.slots = slot_policy(settings);
+  facts.optimizer_states = optimizer_states(settings.train.optimizer);
+  facts.sequences = settings.train.micro_batch_size;
+  facts.tokens = facts.sequences * settings.data.max_seq_len;
+  return facts;
+}
+
+// The same number on every rank.
+void resolve_prefetch_depth(Blueprint& blueprint) {
+  auto& depth = blueprint.settings.train.accelerator.fsdp_config.prefetch_depth;
+  if (depth != config::automatic) return;
+  depth = 1;
+  auto options = program::builder_options(blueprint.settings);
+  if (options.prefetch_depth == 0) return;
+  options.micro_steps = static_cast<std::int32_t>(blueprint.micro_steps(blueprint.global_batch));
+  depth = program::affordable_prefetch_depth(blueprint.architecture, blueprint.placements, blueprint.layout, options,
+                                             memory_facts(blueprint));
+  if (blueprint.layout.world() > 1)
+    blueprint.notes.push_back(fmt::format(
+        "prefetch_depth auto is {}: more would add over a tenth to a rank's memory, or there is no more to gather",
+        depth));
+}
+
 }  // namespace
 
 std::int64_t Blueprint::micro_steps(std::int64_t windows) const {
@@ -222,6 +252,7 @@ Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, d
   blueprint.global_batch = settings.train.global_batch_size > 0
                                ? settings.train.global_batch_size
                                : settings.train.micro_batch_size * blueprint.data_ranks();
+  resolve_prefetch_depth(blueprint);
   return blueprint;
 }
 
@@ -236,14 +267,7 @@ program::Program make_program(const Blueprint& blueprint, program::StepKind kind
 
 program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank, const program::Program& full_step) {
   const auto& settings = blueprint.settings;
-  program::MemoryFacts facts;
-  facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
-                 .master_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.master)),
-                 .same_type = blueprint.numbers.compute == blueprint.numbers.master};
-  facts.slots = slot_policy(settings);
-  facts.optimizer_states = optimizer_states(settings.train.optimizer);
-  facts.sequences = settings.train.micro_batch_size;
-  facts.tokens = facts.sequences * settings.data.max_seq_len;
+  const auto facts = memory_facts(blueprint);
   const auto plan_of = [&](const program::Program& program) {
     return program::plan_memory(program, blueprint.architecture, blueprint.placements, blueprint.layout, rank, facts);
   };

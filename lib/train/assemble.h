@@ -32,7 +32,7 @@ namespace tessera::train {
 
 // What is known before any memory is taken: enough for --dry-run, for any number of ranks.
 struct Blueprint {
-  config::Settings settings;
+  config::Settings settings;  // with what was left to the program resolved (prefetch_depth)
   architecture::Architecture architecture;
   std::string config_text;  // config.json as it was read, without the settings' overrides
   layout::Layout layout;

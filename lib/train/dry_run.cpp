@@ -41,7 +41,7 @@ std::string dry_run(const config::Settings& settings, std::int64_t world, std::i
   const auto memory = make_memory_plan(blueprint, rank, program);
   const auto& architecture = blueprint.architecture;
 
-  std::string text = "# settings\n" + config::dump_settings(settings);
+  std::string text = "# settings\n" + config::dump_settings(blueprint.settings);
   text += fmt::format("\n# groups ({} ranks)\n{}", world, layout::describe_groups(blueprint.layout, rank));
   text += fmt::format("\n# parameters of rank {} ({} total, {} active per token)\n", rank,
                       base::format_count(architecture.total_parameters()),

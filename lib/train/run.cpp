@@ -140,6 +140,7 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   settings.train.precision = resolve_precision(given.train.precision, device.place);
   set_numerics(settings.train, device.place);
   auto inputs = read_inputs(settings, ranks, device.place);
+  settings = inputs.blueprint.settings;
   const auto warnings = warnings_of(hosts, inputs.blueprint.layout, comm::numbers_of_ranks(ranks, threads));
   auto claim = claim_output(settings.train.checkpoint, ranks);
   auto beginning = find_beginning(inputs.blueprint, *inputs.training, inputs.evaluation.get(), ranks);

@@ -48,7 +48,7 @@ std::int64_t count(const std::vector<std::string>& lines, const std::string& beg
 // Settings that ask for another program get one.
 void check_program(const LayoutCase& c, const config::Settings& settings) {
   const auto blueprint = blueprint_of(settings, c.world);
-  const auto options = program::builder_options(settings);
+  const auto options = program::builder_options(blueprint.settings);
   CHECK((options.recompute != program::Recompute::none) == (c.recompute != Recompute::none));
   const auto built = train::make_program(blueprint, program::StepKind::train, blueprint.global_batch);
   const auto lines = program::describe(built);

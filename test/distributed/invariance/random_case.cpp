@@ -135,9 +135,8 @@ Words draw_mode(Draws& draws) {
   const auto mode = draws.any_of({"fsdp2", "fsdp2", "zero3", "zero2", "zero1", "ddp"});
   Words words{fsdp + "fsdp_mode", mode};
   if (mode == "fsdp2" && draws.one_in(2)) append(words, {fsdp + "reshard_after_forward", "false"});
-  const auto depth = draws.number(0, 4);
-  append(words, depth == 0 ? Words{fsdp + "forward_prefetch", "false"}
-                           : Words{fsdp + "prefetch_depth", std::to_string(depth)});
+  const auto depth = draws.any_of({"0", "1", "2", "3", "4", "auto"});
+  append(words, depth == "0" ? Words{fsdp + "forward_prefetch", "false"} : Words{fsdp + "prefetch_depth", depth});
   const auto recompute = draws.any_of({"none", "full", "experts"});
   if (recompute != "none")
     append(words, {"--train.gradient_checkpointing.enable", "true", "--train.gradient_checkpointing.scope", recompute});
