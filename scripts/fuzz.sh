@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files that nobody vouches for (safetensors, manifests, sealed JSON, JSON) with libFuzzer, which it
-# installs first. Ends with an error at the first input that crashes a reader, makes it allocate much, or takes it long.
+# Fuzzes the readers of files that nobody vouches for (safetensors, manifests, sealed JSON, JSON, and of data JSONL and the
+# pairs of Megatron-Core) with libFuzzer, which it installs first. Ends with an error at the first input that crashes a reader, makes it allocate much, or takes it long.
 #   scripts/fuzz.sh [SECONDS] [TARGET...]
 #     SECONDS      all targets together; default 60
-#     TARGET       safetensors, manifest, sealed_json, json; default all
+#     TARGET       safetensors, manifest, sealed_json, json, jsonl, megatron; default all
 # Inputs that cover new code are kept in build-fuzz/; an input that is found goes into test/fuzz/corpus/TARGET/, where the
 # normal tests replay it.
 set -euo pipefail
@@ -13,11 +13,11 @@ fail() { printf 'fuzz: %s\n' "$*" >&2; exit 2; }
 
 seconds=60
 case ${1:-} in
-  -h|--help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
   [0-9]*) seconds=$1; shift ;;
 esac
 [[ $seconds =~ ^[0-9]+$ ]] && [ "$seconds" -gt 0 ] || fail "'$seconds' is not a number of seconds"
-all=(safetensors manifest sealed_json json)
+all=(safetensors manifest sealed_json json jsonl megatron)
 targets=("$@")
 [ $# -gt 0 ] || targets=("${all[@]}")
 for target in "${targets[@]}"; do
@@ -27,9 +27,11 @@ done
 scripts/setup.sh --fuzz
 folder=build-fuzz
 mkdir -p $folder/objects
-flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -Ilib -Itest)
-sources=(lib/base/{error,file,hash,json}.cpp lib/layout/block.cpp lib/checkpoint/{safetensors,manifest,sealed_json}.cpp
-         test/fuzz/targets.cpp)
+flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -Ilib -Itest
+       -DSPDLOG_COMPILED_LIB -DSPDLOG_SHARED_LIB -DSPDLOG_FMT_EXTERNAL)
+sources=(lib/base/{disk_work,error,file,file_size_limit,hash,json,log,nearest,quantity,watched_bytes}.cpp
+         lib/layout/block.cpp lib/checkpoint/{safetensors,manifest,sealed_json}.cpp
+         lib/data/{jsonl_file,mapped_files,megatron_file,text_file}.cpp test/fuzz/targets.cpp)
 objects=() compiling=()
 for source in "${sources[@]}"; do
   object=$folder/objects/${source//\//-}.o
@@ -41,7 +43,7 @@ for process in "${compiling[@]}"; do wait "$process" || fail "a file does not co
 
 for target in "${targets[@]}"; do
   clang++-16 "${flags[@]}" -fsanitize=fuzzer -DTESSERA_FUZZ_TARGET=read_$target test/fuzz/libfuzzer.cpp "${objects[@]}" \
-      -lfmt -lxxhash -o $folder/$target
+      -lspdlog -lfmt -lxxhash -o $folder/$target
 done
 
 share=$((seconds / ${#targets[@]}))
