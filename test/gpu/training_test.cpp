@@ -57,6 +57,7 @@ TEST_CASE("ten steps on a GPU have the CPU's losses, norms and loads, and the CP
            {"--train.debug.poison_freed", "true"},
            {"--train.optimizer.type", "sgd", "--train.optimizer.momentum", "0.5"},
            {"--train.optimizer.norm_type", "inf", "--train.optimizer.max_grad_norm", "0.1"},
+           {"--train.optimizer.norm_type", "1000", "--train.optimizer.max_grad_norm", "0.1"},
            {"--train.global_batch_size", "5", "--train.micro_batch_size", "2"}})
     check_same_training(files, words);
 }
