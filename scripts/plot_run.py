@@ -59,7 +59,7 @@ def parse(path, number, line, broken):
 
 
 def series(records, key):
-    """Steps and values of a key; null (a number that was not finite) becomes a gap."""
+    """Steps and values of a key; null (a number that was not finite, or not measured) becomes a gap."""
     steps = [step for step, value in records.items() if key in value]
     values = [records[step][key] for step in steps]
     return steps, [float(value) if isinstance(value, (int, float)) else math.nan for value in values]

@@ -67,6 +67,8 @@ void Executor::Run::finish_open() {
   result_.sequences = std::llround(open[open_sequences]);
   for (std::size_t k = open_tokens; k < open.size(); ++k) result_.tokens += std::llround(open[k]);
   if (open[open_valid] == 0) result_.outcome = Outcome::skipped;
+  if (trains())
+    for (const auto& group : executor_.norm_groups_) result_.group_norms[group] = 0;  // until *close*, if there is one
   for (const auto stop : {Stop::user, Stop::hang_up, Stop::terminate, Stop::interrupt})
     if (open[open_stop_none + size_of(static_cast<int>(stop))] > 0) result_.stop = stop;
   if (result_.stop != Stop::none) result_.outcome = Outcome::stopped;

@@ -45,8 +45,10 @@ EndPage end_page(Assembly& assembly, const Ending& ending) {
     page.seconds_by_kind.emplace_back(kind, entry.seconds);
   page.groups = traffic_of(assembly.mesh());
   if (ending.evaluation)
-    page.results.push_back(fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}", ending.evaluation->ce_loss,
-                                       ending.evaluation->perplexity()));
+    page.results.push_back(ending.evaluation->tokens > 0
+                               ? fmt::format("held-out cross entropy {:.4f}, perplexity {:.3f}",
+                                             ending.evaluation->ce_loss, ending.evaluation->perplexity())
+                               : "held-out cross entropy not measured: no token has a target");
   return page;
 }
 

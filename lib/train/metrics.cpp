@@ -41,6 +41,9 @@ class Line {
     if (std::isfinite(value)) return add_text(key, digits(value));
     return add_text(key, "null").add_text(key + "/text", fmt::format("\"{}\"", word(value)));
   }
+  Line& add_if(bool is_measured, const std::string& key, double value) {
+    return is_measured ? add(key, value) : add_text(key, "null");
+  }
   Line& add(const std::string& key, std::int64_t value) { return add_text(key, fmt::format("{}", value)); }
   Line& add_text(const std::string& key, std::string_view json) {
     text_ += text_.empty() ? "{" : ",";
@@ -134,17 +137,23 @@ void MetricsFile::close() {
 
 void MetricsFile::write(const StepMetrics& m) {
   Line line(step_kind, m.step);
-  line.add("loss", m.loss).add("ce_loss", m.ce_loss).add("aux_loss", m.aux_loss).add("z_loss", m.z_loss);
-  line.add("grad_norm", m.grad_norm);
-  for (const auto& [group, norm] : m.group_norms) line.add("grad_norm/" + group, norm);
+  const bool is_measured = m.outcome != StepOutcome::without_targets;
+  const auto add = [&](const std::string& key, double value) { line.add_if(is_measured, key, value); };
+  add("loss", m.loss);
+  add("ce_loss", m.ce_loss);
+  add("aux_loss", m.aux_loss);
+  add("z_loss", m.z_loss);
+  add("grad_norm", m.grad_norm);
+  for (const auto& [group, norm] : m.group_norms) add("grad_norm/" + group, norm);
   line.add("lr", m.lr).add("tokens", m.tokens).add("tokens_per_s", m.tokens_per_s()).add("step_s", m.step_s);
-  if (m.outcome == StepOutcome::skipped) line.add_text("skipped", "true");
+  if (m.outcome != StepOutcome::updated) line.add_text("skipped", "true");
   write_line(line.str());
 }
 
 void MetricsFile::write(const EvaluationMetrics& m) {
   Line line(evaluation_kind, m.step);
-  line.add("eval/ce_loss", m.ce_loss).add("eval/perplexity", m.perplexity());
+  const bool is_measured = m.tokens > 0;
+  line.add_if(is_measured, "eval/ce_loss", m.ce_loss).add_if(is_measured, "eval/perplexity", m.perplexity());
   line.add("eval/tokens", m.tokens).add("eval/windows", m.windows).add("eval/s", m.seconds);
   line.add_text("eval/data", quoted(base::hex(m.data_hash)));
   write_line(line.str());

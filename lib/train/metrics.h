@@ -2,8 +2,8 @@
 // below it is.
 //
 // Numbers have enough digits to give back the same bits. A number that is not finite is null (JSON has no word for it),
-// and "<key>/text" says "nan", "inf" or "-inf". Each line is with the operating system before the next begins, so that
-// a killed run loses at most the line being written.
+// and "<key>/text" says "nan", "inf" or "-inf". What was not measured, since no token has a target, is null alone. Each
+// line is with the operating system before the next begins, so that a killed run loses at most the line being written.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,13 @@ inline constexpr const char* traffic_kind = "traffic";
 
 enum class StepOutcome : std::uint8_t {
   updated,
-  skipped
-};  // skipped: the numbers were not finite, or no token was valid
+  skipped,         // the numbers are not finite
+  without_targets  // skipped too: no token has a target, and neither losses nor norms were measured
+};
 
 // One optimizer step. Keys: kind, step, loss, ce_loss, aux_loss, z_loss, grad_norm, grad_norm/<group>, lr, tokens,
-// tokens_per_s, step_s, skipped (only then, true).
+// tokens_per_s, step_s, skipped (only then, true). Of a step without targets losses and grad_norm are null, whatever
+// they are here.
 struct StepMetrics {
   std::int64_t step = 0;  // the first is 1
   double loss = 0;        // what is minimised: cross entropy, balance and z-loss with their coefficients
@@ -49,7 +51,7 @@ struct StepMetrics {
 // One evaluation. Keys: kind, step, eval/ce_loss, eval/perplexity, eval/tokens, eval/windows, eval/s, eval/data.
 struct EvaluationMetrics {
   std::int64_t step = 0;  // optimizer steps done
-  double ce_loss = 0;     // mean over valid tokens, without balance and z-loss
+  double ce_loss = 0;     // mean over valid tokens, without balance and z-loss; not measured if there are none
   std::int64_t tokens = 0, windows = 0;
   double seconds = 0;
   std::uint64_t data_hash = 0;  // tells other held-out data apart

@@ -122,19 +122,22 @@ std::string format_start(const StartPage& page) {
 std::string format_step(const StepReport& report) {
   const StepMetrics& m = report.metrics;
   const auto total = fmt::format("{}", report.total_steps);
-  std::string text =
-      fmt::format("step {:>{}}/{}  loss {:.4f} (ce {:.4f}, aux {:.4f}, z {:.4f})  norm {:.3f}  lr {:.2e}  {} tokens/s",
-                  m.step, total.size(), total, m.loss, m.ce_loss, m.aux_loss, m.z_loss, m.grad_norm, m.lr,
-                  count_per_second(m.tokens_per_s()));
-  if (m.outcome == StepOutcome::skipped) text += "  skipped";
+  auto text = fmt::format("step {:>{}}/{}  ", m.step, total.size(), total);
+  if (m.outcome == StepOutcome::without_targets)
+    text += "no token has a target";
+  else
+    text += fmt::format("loss {:.4f} (ce {:.4f}, aux {:.4f}, z {:.4f})  norm {:.3f}  lr {:.2e}  {} tokens/s", m.loss,
+                        m.ce_loss, m.aux_loss, m.z_loss, m.grad_norm, m.lr, count_per_second(m.tokens_per_s()));
+  if (m.outcome != StepOutcome::updated) text += "  skipped";
   if (report.seconds_left > 0) text += "  left " + base::format_seconds(report.seconds_left);
   return text;
 }
 
 std::string format_evaluation(const EvaluationMetrics& m) {
-  return fmt::format("evaluation after step {}: cross entropy {:.4f}, perplexity {:.3f} ({} tokens in {} windows, {})",
-                     m.step, m.ce_loss, m.perplexity(), base::format_count(m.tokens), base::format_count(m.windows),
-                     base::format_seconds(m.seconds));
+  const auto numbers = m.tokens > 0 ? fmt::format("cross entropy {:.4f}, perplexity {:.3f}", m.ce_loss, m.perplexity())
+                                    : std::string("no token has a target");
+  return fmt::format("evaluation after step {}: {} ({} tokens in {} windows, {})", m.step, numbers,
+                     base::format_count(m.tokens), base::format_count(m.windows), base::format_seconds(m.seconds));
 }
 
 std::string format_expert_load(const ExpertLoad& load) {
@@ -186,7 +189,7 @@ void Report::end(const EndPage& page) const { base::log_info("{}", format_end(pa
 
 bool Report::shows(const StepMetrics& metrics) const {
   return metrics.step == first_step_ || metrics.step == total_steps_ || metrics.step % every_ == 0 ||
-         metrics.outcome == StepOutcome::skipped;
+         metrics.outcome != StepOutcome::updated;
 }
 
 double Report::seconds_left() const {

@@ -278,7 +278,9 @@ void Trainer::record(const data::StepWindows& windows, const executor::StepResul
   m.lr = lr;
   m.tokens = result.tokens;
   m.step_s = seconds;
-  m.outcome = updated ? StepOutcome::updated : StepOutcome::skipped;
+  m.outcome = updated                                        ? StepOutcome::updated
+              : result.outcome == executor::Outcome::skipped ? StepOutcome::without_targets
+                                                             : StepOutcome::skipped;
   if (metrics_ != nullptr) metrics_->write(m);
   report_.step(m);
   const auto interval = blueprint.settings.train.moe_load_balance_monitor_interval;

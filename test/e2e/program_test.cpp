@@ -1,8 +1,11 @@
 // If this failed, the list that --dry-run prints would not be what runs.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "support/catch.h"
 #include "support/small_run.h"
+#include "train/metrics.h"
 #include "train/run.h"
 
 namespace tessera::test {
@@ -86,6 +89,12 @@ TEST_CASE("a batch without a valid token executes the skipped program and moves 
   CHECK(trained.ending.skipped == 3);
   CHECK(trained.column("step") == std::vector<double>{1, 2, 3, 4, 5, 6});
   CHECK(trained.column("skipped") == std::vector<double>{1, 1, 1});
+  for (const auto& line : trained.metrics)
+    if (line.kind == train::step_kind)
+      for (const char* key : {"loss", "ce_loss", "aux_loss", "z_loss", "grad_norm", "grad_norm/dense"}) {
+        INFO(key);
+        CHECK(std::isfinite(line.numbers.at(key)) != line.numbers.contains("skipped"));
+      }
 
   Start start(files.settings(words));
   const auto steps = start.steps(2);

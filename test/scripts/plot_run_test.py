@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """If this failed, a drawing of a run would lack a step, or take an object of another kind for one."""
 import json
+import math
 import pathlib
 import sys
 import tempfile
@@ -32,6 +33,11 @@ class Reading(unittest.TestCase):
         steps, _, _ = read({"kind": "step", "step": 1, "loss": 1.0}, {"kind": "step", "step": 2, "loss": 2.0},
                            {"kind": "step", "step": 1, "loss": 3.0})
         self.assertEqual([(n, value["loss"]) for n, value in steps.items()], [(1, 3), (2, 2)])
+
+    def test_a_number_that_was_not_measured_is_a_gap_and_not_left_out(self):
+        steps, values = plot_run.series({1: {"loss": 1.0}, 2: {"loss": None}, 3: {"loss": 3.0}, 4: {}}, "loss")
+        self.assertEqual(steps, [1, 2, 3])
+        self.assertEqual([values[0], math.isnan(values[1]), values[2]], [1, True, 3])
 
     def test_an_unfinished_line_is_left_out_and_what_is_no_metrics_file_is_refused(self):
         self.assertEqual(list(read({"kind": "step", "step": 1}, '{"kind": "st')[0]), [1])

@@ -45,8 +45,8 @@ class SmallRun {
   TempFolder folder_;
 };
 
-// One line of metrics.jsonl: its kind, its numbers (true is 1; NaN where the number is not finite), and its expert
-// load.
+// One line of metrics.jsonl: its kind, its numbers (true is 1; NaN where the number is not finite or was not measured),
+// and its expert load.
 struct MetricsLine {
   std::string kind;
   std::map<std::string, double> numbers;

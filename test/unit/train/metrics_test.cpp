@@ -100,6 +100,26 @@ TEST_CASE("numbers that are not finite are null and named beside") {
   CHECK_FALSE(json.contains("z_loss/text"));
 }
 
+TEST_CASE("what was not measured, since no token has a target, is null without a word, not zero") {
+  const test::TempFolder folder;
+  {
+    MetricsFile file(folder / "m", ExistingMetrics::replace);
+    file.write(StepMetrics{.step = 1,
+                           .group_norms = {{"dense", 0.0}},
+                           .lr = 0.5,
+                           .tokens = 13,
+                           .step_s = 2,
+                           .outcome = StepOutcome::without_targets});
+    file.write(EvaluationMetrics{.step = 1, .ce_loss = std::nan(""), .tokens = 0, .windows = 3, .seconds = 0.25});
+  }
+  const auto lines = lines_of(folder / "m");
+  CHECK(lines.at(0) == Json::parse(R"({"kind": "step", "step": 1, "loss": null, "ce_loss": null, "aux_loss": null,
+      "z_loss": null, "grad_norm": null, "grad_norm/dense": null, "lr": 0.5, "tokens": 13, "tokens_per_s": 6.5,
+      "step_s": 2.0, "skipped": true})"));
+  CHECK(lines.at(1) == Json::parse(R"({"kind": "evaluation", "step": 1, "eval/ce_loss": null, "eval/perplexity": null,
+      "eval/tokens": 0, "eval/windows": 3, "eval/s": 0.25, "eval/data": "0000000000000000"})"));
+}
+
 TEST_CASE("evaluations and expert loads are objects of their own") {
   const test::TempFolder folder;
   MetricsFile file(folder / "m", ExistingMetrics::replace);

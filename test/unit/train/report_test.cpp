@@ -1,6 +1,7 @@
 // If this failed, people would see wrong numbers, or a log file would fill with lines.
 #include "train/report.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,15 @@ TEST_CASE("a step line has loss and parts, norm, rate, speed and time left") {
   CHECK_THAT(format_step(report), Catch::Matchers::EndsWith("12.3k tokens/s  skipped"));
 }
 
+TEST_CASE("what was not measured, since no token has a target, is not shown as numbers") {
+  StepMetrics step = step_of(7);
+  step.tokens = 13;
+  step.outcome = StepOutcome::without_targets;
+  CHECK(format_step({step, 12, 80}) == "step  7/12  no token has a target  skipped  left 1 min 20 s");
+  CHECK(format_evaluation({.step = 7, .ce_loss = std::nan(""), .tokens = 0, .windows = 3, .seconds = 1}) ==
+        "evaluation after step 7: no token has a target (0 tokens in 3 windows, 1.00 s)");
+}
+
 TEST_CASE("on a terminal every N-th step is shown, in a file ten times fewer, and always the first and the last") {
   CHECK(shown(5, 1, Audience::terminal, 1) == std::vector<std::int64_t>{1, 2, 3, 4, 5});
   CHECK(shown(8, 3, Audience::terminal, 1) == std::vector<std::int64_t>{1, 3, 6, 8});
@@ -67,6 +77,8 @@ TEST_CASE("a skipped step is always shown") {
   StepMetrics skipped = step_of(7);
   CHECK_FALSE(report.shows(skipped));
   skipped.outcome = StepOutcome::skipped;
+  CHECK(report.shows(skipped));
+  skipped.outcome = StepOutcome::without_targets;
   CHECK(report.shows(skipped));
 }
 
