@@ -214,10 +214,18 @@ JsonlReader::Decoded JsonlReader::read(const std::string& path, std::uint64_t si
   }
   const auto file = mapped_.map(path, size, base::AccessPattern::normal);
   std::size_t next = 0;
-  auto fresh = std::make_shared<const JsonlDocument>(decode(line_at(file->text(), start, next), path, 0));
-  base::require(fresh->tokens() == tokens,
-                "{} changed while it was in use: the document at byte {} had {} tokens, now {}", path, start, tokens,
-                fresh->tokens());
+  std::shared_ptr<const JsonlDocument> fresh;
+  try {
+    fresh = std::make_shared<const JsonlDocument>(decode(line_at(file->text(), start, next), path, 0));
+  } catch (const base::Error&) {  // it was sound when it was opened
+    require_unchanged(path, size);
+    throw;
+  }
+  require_unchanged(path, size);
+  if (fresh->tokens() != tokens)
+    throw base::Error(base::ExitCode::rank_failed,
+                      fmt::format("{} changed while it was in use: the document at byte {} had {} tokens, now {}", path,
+                                  start, tokens, fresh->tokens()));
   if (tokens >= long_document) {
     const std::lock_guard lock(mutex_);
     if (recent_.size() == recent_documents) recent_.erase(recent_.begin());

@@ -1,5 +1,8 @@
 #include "data/mapped_files.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "base/error.h"
 
 namespace tessera::data {
@@ -26,7 +29,18 @@ MappedFiles::Mapped MappedFiles::map(const std::string& path, std::uint64_t size
 }
 
 void require_unchanged(const std::string& path, std::uint64_t size, std::uint64_t size_now) {
-  base::require(size == size_now, "{} changed while it was in use: {} bytes, now {}", path, size, size_now);
+  if (size == size_now) return;
+  throw base::Error(
+      base::ExitCode::rank_failed,
+      fmt::format(
+          "{} became {} while it was in use: it had {} bytes, now it has {}; leave it as it is until the run ends",
+          path, size_now < size ? "shorter" : "longer", size, size_now));
+}
+
+void require_unchanged(const std::string& path, std::uint64_t size) {
+  std::error_code error;
+  const auto size_now = std::filesystem::file_size(path, error);
+  if (!error) require_unchanged(path, size, size_now);  // one that has no name any more is whole while it is mapped
 }
 
 }  // namespace tessera::data

@@ -23,8 +23,8 @@ class MappedFiles {
   // `most` files stay mapped, besides those that a caller still holds.
   explicit MappedFiles(std::size_t most = 1024);
 
-  // The file, mapped as long as the result lives. Error(bad_input) if it cannot be read, or has other than `size`
-  // bytes: it has changed since it was opened first.
+  // The file, mapped as long as the result lives. Error(bad_input) if it cannot be read; as require_unchanged if it has
+  // other than `size` bytes.
   [[nodiscard]] Mapped map(const std::string& path, std::uint64_t size, base::AccessPattern pattern);
 
  private:
@@ -39,7 +39,11 @@ class MappedFiles {
   std::unordered_map<std::string_view, std::list<Entry>::iterator> found_;  // by Entry::path
 };
 
-// Error(bad_input) that a file has other than the bytes that it had when it was opened.
+// Error(rank_failed) that a file has other than the bytes that it had when it was opened first.
 void require_unchanged(const std::string& path, std::uint64_t size, std::uint64_t size_now);
+
+// The same for what the file has now on the disk. For after a read of mapped bytes: of a file that was cut, those of
+// its last page that are gone read as zeros.
+void require_unchanged(const std::string& path, std::uint64_t size);
 
 }  // namespace tessera::data

@@ -163,8 +163,8 @@ std::int64_t MegatronFile::tokens_before(const base::MappedFile& index, std::int
   const std::int64_t sequence = first_sequence(index, document);
   const bool in_file = sequence >= 0 && sequence <= sequences_;
   const std::int64_t byte = in_file ? byte_offset(index, sequence) : -1;
-  base::require(byte >= 0 && byte <= static_cast<std::int64_t>(token_file_bytes_), "{} changed while it was in use",
-                index.path().native());
+  if (byte < 0 || byte > static_cast<std::int64_t>(token_file_bytes_))
+    throw base::Error(base::ExitCode::rank_failed, index.path().native() + " changed while it was in use");
   return byte / token_bytes_;
 }
 
@@ -194,6 +194,8 @@ void MegatronFile::read(std::int64_t document, std::int64_t first, std::span<std
     ids[i] = id;
   }
   std::copy(ids.begin(), ids.end(), targets.begin());
+  require_unchanged(name_, token_file_bytes_);
+  require_unchanged(index_of_tokens(name_), index_bytes_);
 }
 
 }  // namespace tessera::data

@@ -26,6 +26,16 @@ std::string error_in(const std::string& content, const std::string& key = "text"
 
 }  // namespace
 
+TEST_CASE("a file of which some bytes are cut while it is mapped is told as that, not as faulty") {
+  const test::TempFolder folder;
+  const auto path = folder.write("d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cd\"}\n");
+  const test::JsonlAlone file(path, "text", 300);
+  CHECK(test::ids_of(file, 1).size() == 3);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
+  CHECK_THAT(test::error_of([&] { (void)test::ids_of(file, 1); }, base::ExitCode::rank_failed),
+             ContainsSubstring("d.jsonl became shorter while it was in use"));
+}
+
 TEST_CASE("text and token lines become documents; blank lines and empty documents are counted") {
   const test::TempFolder folder;
   const test::JsonlAlone file(folder.write("d.jsonl",

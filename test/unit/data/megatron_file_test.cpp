@@ -126,6 +126,20 @@ TEST_CASE("every truncation of either file is refused") {
   }
 }
 
+// What is gone of a mapped file's last page reads as zeros, which are ids too.
+TEST_CASE("a pair of which some bytes are cut while it is mapped is not read on") {
+  for (const char* cut : {"t.bin", "t.idx"}) {
+    INFO(cut);
+    const test::TempFolder folder;
+    const test::MegatronAlone file(test::write_pair<std::uint16_t>(folder, "t", documents, 8), 96);
+    CHECK(test::ids_of(file, 2) == documents[2]);
+    const auto path = folder.path() / cut;
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+    CHECK_THAT(test::error_of([&] { (void)test::ids_of(file, 2); }, base::ExitCode::rank_failed),
+               ContainsSubstring(path.string() + " became shorter while it was in use"));
+  }
+}
+
 TEST_CASE("a multimodal pair is refused") {
   const test::TempFolder folder;
   const auto path = test::write_pair<std::uint16_t>(folder, "t", documents, 8);
