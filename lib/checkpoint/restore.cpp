@@ -28,7 +28,9 @@ void require_same_parameters(const StoredCheckpoint& stored, const std::vector<b
   }
   for (const auto& tensor : stored.manifest().tensors)
     if (!names.contains(tensor.parameter.fqn)) problems.add("the model has no {}", tensor.parameter.fqn);
-  problems.throw_if_any(fmt::format("the checkpoint {} is of another model", stored.folder().string()));
+  if (!problems.empty())
+    base::fail("the checkpoint {} is of another model:\n  {}", stored.folder().string(),
+               fmt::join(problems.list(), "\n  "));
 }
 
 Restored restore(StoredCheckpoint& stored, fsdp::ParameterStore& store, optim::Optimizer& optimizer, std::int64_t rank,

@@ -168,7 +168,8 @@ std::vector<Field> fsdp_rows() {
 std::vector<Field> machine_rows() {
   return {
       boolean("train.accelerator.overlap_exchange", &AcceleratorSettings::overlap_exchange,
-              {"Run one micro-batch's exchange under another's compute; activations of two are alive.",
+              {"Run one micro-batch's exchange under another's compute; activations of two are alive. Gradients are "
+               "summed in another order: float32's last bits change.",
                "the order of the program of --dry-run"}),
       word("train.accelerator.backend", &AcceleratorSettings::backend, {"auto", "mpi", "nccl"}, "nccl",
            {"What carries collectives: auto is NCCL where the device is CUDA, else MPI; mpi on CUDA goes through host "

@@ -36,7 +36,8 @@ void add_data_fields(std::vector<Field>& table) {
           on_resume(OnResume::alters,
                     word("data.documents", &DataSettings::documents, {"joined", "separate"}, "separate",
                          {"What a window does at the border of two documents: one text, or neither attention nor "
-                          "labels across.",
+                          "labels across. separate packs whole documents; one longer than a window is cut into whole "
+                          "windows and a rest, which do not see each other, and loses no label.",
                           "the losses, where a window holds two documents"})),
       });
 }

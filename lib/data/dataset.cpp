@@ -53,6 +53,9 @@ void Dataset::log_summary() const {
     text = fmt::format(
         "documents separate (packed, none sees another), {} windows of at most {} tokens in the first epoch",
         first->windows(), options_.seq_len);
+    if (first->cut() > 0)
+      text += fmt::format("; {} documents longer than a window are cut, and their pieces do not see each other",
+                          first->cut());
     if (first->left_out() > 0)
       text += fmt::format("; {} documents of fewer than two tokens have no target and are left out", first->left_out());
   }

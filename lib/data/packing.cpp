@@ -14,6 +14,7 @@ Packing::Packing(std::int64_t documents, Lengths lengths, Order order, std::int6
   for (std::int64_t place = 0; place < documents_; ++place) {
     const std::int64_t inputs = lengths_(order_(place)) - 1;
     if (inputs < 1) ++left_out_;
+    if (inputs > capacity_) ++cut_;
     for (std::int64_t first = 0; first < inputs; first += capacity_)
       if (count.place(std::min(capacity_, inputs - first))) starts_.push_back({place, first});
   }

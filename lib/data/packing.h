@@ -55,6 +55,7 @@ class Packing {
 
   [[nodiscard]] std::int64_t windows() const { return static_cast<std::int64_t>(starts_.size()); }
   [[nodiscard]] std::int64_t left_out() const { return left_out_; }  // documents without a target
+  [[nodiscard]] std::int64_t cut() const { return cut_; }            // documents longer than a window
   // Precondition: 0 <= window < windows().
   [[nodiscard]] std::vector<Piece> pieces(std::int64_t window) const;
 
@@ -69,7 +70,7 @@ class Packing {
   Order order_;
   std::int64_t capacity_;
   std::vector<Start> starts_;
-  std::int64_t left_out_ = 0;
+  std::int64_t left_out_ = 0, cut_ = 0;
 };
 
 }  // namespace tessera::data

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -28,7 +29,10 @@ constexpr std::size_t config_bytes = 16 << 20;  // more is no config.json
 struct ReadModel {
   architecture::ModelConfig config;
   std::string text;  // of config.json
+  std::vector<std::string> notes;
 };
+
+constexpr const char* norm_topk_prob = "norm_topk_prob";
 
 ReadModel read_model(const config::ModelSettings& settings) {
   std::filesystem::path path = settings.config_path.empty() ? settings.model_path : settings.config_path;
@@ -38,7 +42,13 @@ ReadModel read_model(const config::ModelSettings& settings) {
   base::Problems problems;
   auto config = architecture::read_model_config(document, settings.overrides, problems);
   problems.throw_if_any("the model");
-  return {std::move(config), std::move(text)};
+  std::vector<std::string> notes;
+  if (config.moe_layers() > 0 && !settings.overrides.contains(norm_topk_prob) &&
+      !document.value().contains(norm_topk_prob))
+    notes.push_back(fmt::format(
+        "{} has no {}: it is false, as in HuggingFace; a token's weights over its experts are not divided by their sum",
+        path.filename().string(), norm_topk_prob));
+  return {std::move(config), std::move(text), std::move(notes)};
 }
 
 plan::ParallelPlan read_plan(const std::string& path, base::Problems& problems) {
@@ -214,7 +224,8 @@ std::int64_t Blueprint::micro_steps(std::int64_t windows) const {
 Blueprint make_blueprint(const config::Settings& settings, std::int64_t world, device::Place place) {
   auto read = read_model(settings.model);
   architecture::Architecture architecture(std::move(read.config), settings.model.balance_loss);
-  auto notes = warnings_of(architecture.config());
+  auto notes = std::move(read.notes);
+  for (auto& warning : warnings_of(architecture.config())) notes.push_back(std::move(warning));
   base::Problems problems;
   const auto positions = architecture.config().max_position_embeddings;
   if (settings.data.max_seq_len > positions)

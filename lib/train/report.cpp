@@ -111,6 +111,7 @@ std::string format_start(const StartPage& page) {
        {"device", page.device},
        {"precision", page.precision},
        {"ranks", fmt::format("{}{}", page.ranks, page.hosts.empty() ? "" : ": " + page.hosts)},
+       {"layout", page.layout},
        {"backend", page.backend},
        {"output", page.output},
        {"checkpoints", page.checkpoints}});

@@ -24,6 +24,7 @@ struct StartPage {
   std::string device;                                         // "CPU (2 threads)", "NVIDIA H200, 139.8 GiB (...)"
   std::string precision;                                      // "float32"
   std::int64_t ranks = 1;
+  std::string layout;              // "dp_replicate 1, dp_shard 8; ep 4 (inner)"
   std::string hosts;               // "4 on node1, 4 on node2"; empty: not shown
   std::string backend;             // "MPI"; empty: not shown
   std::string output;              // folder

@@ -105,6 +105,12 @@ bool depends_on_total_steps(const config::OptimizerSettings& optimizer) {
 
 bool are_known_to_differ(std::uint64_t a, std::uint64_t b) { return a != 0 && b != 0 && a != b; }
 
+// How to keep micro-steps of so many sequences on these ranks, if that can be.
+std::string way_to_micro_step(std::int64_t sequences, std::int64_t data_ranks) {
+  if (sequences % data_ranks != 0) return "";
+  return fmt::format(" (--train.micro_batch_size {} keeps them)", sequences / data_ranks);
+}
+
 void compare_progress(const checkpoint::Progress& was, const checkpoint::Progress& is, const Blueprint& blueprint,
                       Changes& changes) {
   const auto& settings = blueprint.settings;
@@ -131,11 +137,13 @@ void compare_progress(const checkpoint::Progress& was, const checkpoint::Progres
   const bool by_micro_step = settings.model.balance_loss != config::BalanceLoss::sequence &&
                              blueprint.architecture.config().router_aux_loss_coef != 0 &&
                              blueprint.architecture.config().moe_layers() > 0;
-  if (by_micro_step && was.micro_step != is.micro_step)
-    changes.harmless.push_back(fmt::format(
+  // No micro-step has more sequences than the step; 0: of a checkpoint that does not say.
+  const auto before = std::min(was.micro_step, was.global_batch), now = std::min(is.micro_step, is.global_batch);
+  if (by_micro_step && before > 0 && before != now)
+    changes.altering.push_back(fmt::format(
         "sequences of a micro-step (train.micro_batch_size times data ranks), over which the balance loss is taken: {} "
-        "-> {}",
-        was.micro_step, is.micro_step));
+        "-> {}{}",
+        before, now, way_to_micro_step(before, blueprint.data_ranks())));
 }
 
 std::optional<base::Path> choose_checkpoint(const config::CheckpointSettings& settings, comm::Communicator& world) {
@@ -172,13 +180,11 @@ SavedModel model_of(const checkpoint::StoredCheckpoint* stored, const Blueprint&
 // Logs what has changed, or refuses it.
 void report_changes(const checkpoint::StoredCheckpoint& stored, const Changes& changes,
                     const config::CheckpointSettings& settings) {
-  base::Problems problems;
-  if (!settings.allow_changes)
-    for (const auto& change : changes.altering) problems.add(change);
-  if (!problems.empty())
-    problems.add("with --train.checkpoint.allow_changes true the run goes on nevertheless, as another one");
-  problems.throw_if_any(
-      fmt::format("{} was written by a run that these settings would not continue", stored.folder().string()));
+  if (!settings.allow_changes && !changes.altering.empty())
+    base::fail(
+        "{} was written by a run that these settings would not continue:\n  {}\nWith --train.checkpoint.allow_changes "
+        "true the run goes on nevertheless, as another one",
+        stored.folder().string(), fmt::join(changes.altering, "\n  "));
   for (const auto& change : changes.altering) base::log_warning("this run is changed by {}", change);
   if (!changes.harmless.empty())
     base::log_info("settings that differ from the checkpoint's and do not alter the run:\n  {}",

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -72,6 +73,16 @@ std::string describe_optimizer(const Blueprint& blueprint) {
                      word("train.optimizer.lr_decay_style"), warm_up, blueprint.decay.describe(settings.weight_decay));
 }
 
+std::string describe_layout(const layout::LayoutSizes& sizes) {
+  auto text = fmt::format("dp_replicate {}, dp_shard {}; ", sizes.dp_replicate, sizes.dp_shard);
+  std::vector<std::string> names;
+  for (const auto& extra : sizes.extra)
+    names.push_back(extra.size == 1 ? extra.name + " 1 (splits nothing)"
+                                    : fmt::format("{} {} ({})", extra.name, extra.size,
+                                                  extra.placement == layout::GridPlacement::outer ? "outer" : "inner"));
+  return names.empty() ? text + "no named groups" : text + fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::string describe_device(const DeviceChoice& device, int threads) {
   const auto on_host = fmt::format("{} {}", threads, threads == 1 ? "thread" : "threads");
   if (device.place == device::Place::cuda)
@@ -100,6 +111,7 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   page.precision = fmt::format("{}{}", precision_name(b.numbers.compute),
                                train.enable_full_determinism ? ", the same bits in each run" : "");
   page.ranks = b.layout.world();
+  page.layout = describe_layout(b.layout.sizes());
   page.output = train.checkpoint.output_dir;
   page.checkpoints = describe(train.checkpoint);
   page.notes = b.notes;

@@ -82,10 +82,10 @@ TEST_CASE(
   const auto first = content_of(files.output() / "hf");
   REQUIRE(convert({files.output(), files.folder() / "one"}).code == 0);
   CHECK(content_of(files.folder() / "one") == first);
-  const auto more =
-      run_command(joined({TESSERA_TRAIN}, files.words({"--train.checkpoint.load_path", "auto",
-                                                       "--train.checkpoint.save_hf_weights", "true", "--data.eval_path",
-                                                       files.folder() / "eval.jsonl", "--train.max_steps", "7"})));
+  const auto more = run_command(
+      joined({TESSERA_TRAIN}, files.words({"--train.checkpoint.load_path", "auto", "--train.checkpoint.save_hf_weights",
+                                           "true", "--data.eval_path", files.folder() / "eval.jsonl",
+                                           "--train.max_steps", "7", "--train.micro_batch_size", "3"})));
   INFO(more.err);
   REQUIRE(more.code == 0);
   REQUIRE(convert({files.output() / "step_000007", files.folder() / "two"}).code == 0);

@@ -100,8 +100,8 @@ TEST_CASE("the command with ep 2 and emb 4 on four ranks trains with the losses 
   CHECK(column(four.metrics, "step") == column(one.metrics, "step"));
   for (std::size_t k = 0; k < one.metrics.size(); ++k) CHECK(four.metrics[k].expert_load == one.metrics[k].expert_load);
   CHECK(std::filesystem::exists(files.output() / "settings.resolved.json"));
-  for (const char* line : {"Tessera\n", "  ranks          4: 4 on ", "\nstep 1/5 ", "\nstep 5/5 ",
-                           "evaluation after step 5", "all 5 steps are done"}) {
+  for (const char* line : {"Tessera\n", "  ranks          4: 4 on ", "  layout         dp_replicate 1, dp_shard 4; ",
+                           "\nstep 1/5 ", "\nstep 5/5 ", "evaluation after step 5", "all 5 steps are done"}) {
     INFO(line);
     CHECK(count_of(line, "\n" + err) == 1);
   }

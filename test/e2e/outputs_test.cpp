@@ -150,7 +150,8 @@ TEST_CASE("a timeline that cannot be written at the end is code 4, and all else 
 
 TEST_CASE("files that a user put beside the weights stay when the weights are written again") {
   const SmallRun run;
-  train_to_the_end(run, joined(weights, {"--train.max_steps", "2"}));
+  const Words alone{"--train.micro_batch_size", "2"};  // the micro-steps of two ranks
+  train_to_the_end(run, joined(joined(weights, alone), {"--train.max_steps", "2"}));
   const auto hf = run.output() / "hf";
   const auto first = base::read_file(hf / "model.safetensors");
   run.folder().write("output/hf/tokenizer.json", "my tokenizer");
@@ -164,7 +165,7 @@ TEST_CASE("files that a user put beside the weights stay when the weights are wr
   // Weights that a user has changed are a user's.
   const auto mine = first + "changed";
   run.folder().write("output/hf/model.safetensors", mine);
-  const auto refused = train(run, joined(more, {"--train.max_steps", "4"}));
+  const auto refused = train(run, joined(joined(more, alone), {"--train.max_steps", "4"}));
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err,
              ContainsSubstring("hf/model.safetensors was not written there by a run, or was changed since"));
@@ -292,8 +293,8 @@ TEST_CASE("a model keeps what its HuggingFace folder had, through a run, a resum
   for (const auto& [key, unused] : keys.items()) config_json.erase(key);
   const auto shape = folder.write("shape.json", config_json.dump());
   fs::remove_all(folder / "in");
-  train_to_the_end(run, joined(joined(weights, go_on),
-                               {"--model.config_path", shape, "--train.optimizer.lr", "0", "--train.max_steps", "2"}));
+  train_to_the_end(run, joined(joined(weights, go_on), {"--model.config_path", shape, "--train.optimizer.lr", "0",
+                                                        "--train.max_steps", "2", "--train.micro_batch_size", "2"}));
   REQUIRE(run_command({TESSERA_CONVERT, run.output(), folder / "out"}).code == 0);
   REQUIRE(run_command({TESSERA_CONVERT, folder / "out", folder / "ck"}).code == 0);
   REQUIRE(

@@ -151,10 +151,10 @@ TEST_CASE("what settings lead to counts, not their words: data, global batch, st
                                         {"router_aux_loss_coef", "0.5", "0.02"}})
     check_alters(changed, {std::string("--model.") + key, value},
                  std::string("model.") + key + ": " + was + " -> " + value);
-  // The same data elsewhere, the same batch in other pieces.
+  // The same data elsewhere.
   std::filesystem::copy_file(changed.run.folder() / "train.jsonl", changed.run.folder() / "moved.jsonl");
-  for (const auto& words : {Words{"--data.train_path", changed.run.folder() / "moved.jsonl"},
-                            Words{"--train.micro_batch_size", "3"}, Words{"--model.initializer_range", "0.5"}}) {
+  for (const auto& words :
+       {Words{"--data.train_path", changed.run.folder() / "moved.jsonl"}, Words{"--model.initializer_range", "0.5"}}) {
     CAPTURE(words);
     CHECK(changed.resumed(words).code == 0);
   }
@@ -190,15 +190,29 @@ TEST_CASE("a global batch that follows from the number of ranks is another one o
   check_refused(train(run, joined(by_ranks, go_on), 2), {"train.global_batch_size: 1 -> 2 sequences"});
 }
 
-TEST_CASE("micro-steps of another size are logged where the balance loss is taken over them") {
-  const Changed changed;
-  const Words three{"--train.micro_batch_size", "3"};
+TEST_CASE("micro-steps of another size alter a run whose balance loss is taken over them, and no other") {
   const std::string line = "sequences of a micro-step (train.micro_batch_size times data ranks)";
-  CHECK_THAT(changed.resumed(three).err, ContainsSubstring(line) && ContainsSubstring(": 1 -> 3\n"));
-  const SmallRun sequence;
-  const Words balance{"--model.balance_loss", "sequence", "--train.max_steps", "1"};
-  train_to_the_end(sequence, balance);
-  CHECK(count_of(line, train_to_the_end(sequence, joined(joined(balance, go_on), three)).err) == 0);
+  const Words three{"--train.micro_batch_size", "3"};
+  const Changed changed;
+  check_alters(changed, three,
+               line + ", over which the balance loss is taken: 1 -> 3 (--train.micro_batch_size 1 keeps");
+  check_refused(train(changed.run, joined(joined(changed.two_steps, go_on), {"--train.micro_batch_size", "1"}), 2),
+                {line + ", over which the balance loss is taken: 1 -> 2\n"});
+  const auto unaltered = [&](const Words& words, const Words& later, int ranks = 1) {
+    CAPTURE(words, later, ranks);
+    const SmallRun run;
+    const auto common = joined(words, {"--train.max_steps", "1"});
+    train_to_the_end(run, common);
+    const auto resumed = train(run, joined(joined(common, go_on), later), ranks);
+    INFO(resumed.err);
+    CHECK(resumed.code == 0);
+    CHECK(count_of("sequences of a micro-step", resumed.err) == 0);
+  };
+  unaltered({"--model.balance_loss", "sequence"}, three);
+  unaltered({"--model.router_aux_loss_coef", "0"}, three);
+  // The same sequences on two ranks; all of the step in one micro-step, whatever it could hold.
+  unaltered({"--train.micro_batch_size", "2"}, {"--train.micro_batch_size", "1"}, 2);
+  unaltered({"--train.micro_batch_size", "4"}, {"--train.micro_batch_size", "8"});
 }
 
 TEST_CASE("another optimizer, if it is allowed, starts with its own moments, and says so") {

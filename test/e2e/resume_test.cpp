@@ -105,9 +105,9 @@ void check_same(const Measured& lines, const Measured& expected) {
   for (std::size_t k = 0; k < lines.size(); ++k)
     for (const auto& [key, value] : expected[k].first) {
       if (key.starts_with("grad_norm/")) continue;  // by groups, which differ
-      CAPTURE(k, key, value);
+      CAPTURE(k, key, value.value());
       REQUIRE(lines[k].first.contains(key));
-      CHECK(std::abs(lines[k].first.at(key) - value) <= 1e-10 * std::abs(value));
+      CHECK(std::abs(lines[k].first.at(key).value() - *value) <= 1e-10 * std::abs(*value));
     }
 }
 

@@ -111,8 +111,9 @@ TEST_CASE("a held-out loss that is no number fails a run each time it is started
                     run.folder() / "eval.jsonl",
                     "--train.checkpoint.save_hf_weights",
                     "true"};
-  for (const int start : {1, 2}) {
-    const auto ended = train(run, joined(words, go_on), start);
+  for (const int start : {1, 2}) {  // on so many ranks, with the same micro-steps
+    const Words ranked{"--train.micro_batch_size", std::to_string(2 / start)};
+    const auto ended = train(run, joined(joined(words, ranked), go_on), start);
     INFO(ended.err);
     CHECK(ended.code == 3);
     CHECK_THAT(ended.err, ContainsSubstring("error evaluation after step 1: the output of layer 0"));

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
+
 #include "checkpoint/folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/stored_checkpoint.h"
@@ -11,8 +13,12 @@ namespace tessera::test {
 Measured measured(const std::filesystem::path& output) {
   Measured lines;
   for (auto& line : read_metrics(output / "metrics.jsonl")) {
+    if (line.kind == train::traffic_kind) continue;
     for (const char* time : {"step_s", "tokens_per_s", "eval/s"}) line.numbers.erase(time);
-    if (line.kind != train::traffic_kind) lines.emplace_back(std::move(line.numbers), std::move(line.expert_load));
+    auto& [numbers, load] = lines.emplace_back();
+    for (const auto& [key, number] : line.numbers)
+      numbers[key] = std::isnan(number) ? std::nullopt : std::optional(number);
+    load = std::move(line.expert_load);
   }
   return lines;
 }

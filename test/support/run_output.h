@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,8 +14,9 @@
 
 namespace tessera::test {
 
-// The lines of metrics.jsonl but for times and traffic.
-using Measured = std::vector<std::pair<std::map<std::string, double>, std::vector<std::vector<std::int64_t>>>>;
+// The lines of metrics.jsonl but for times and traffic. Nothing: a number that is null.
+using Measured =
+    std::vector<std::pair<std::map<std::string, std::optional<double>>, std::vector<std::vector<std::int64_t>>>>;
 [[nodiscard]] Measured measured(const std::filesystem::path& output);
 // Of these the ones that came after step `step`.
 [[nodiscard]] Measured after(const Measured& lines, double step);

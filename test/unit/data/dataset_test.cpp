@@ -78,6 +78,15 @@ TEST_CASE("documents without tokens are not told as documents of one token") {
   CHECK_THAT(log, Catch::Matchers::ContainsSubstring("4 documents of fewer than two tokens have no target"));
 }
 
+TEST_CASE("documents that are cut, since they are longer than a window, are counted in the log") {
+  const test::TempFolder folder;
+  const auto path = folder.write("d.jsonl", test::jsonl(test::numbered({5, 6, 2, 20})));
+  const auto log = test::log_of([&] { Dataset dataset(test::dataset_options(path, 4, Documents::separate)); });
+  CHECK_THAT(log, Catch::Matchers::ContainsSubstring("; 2 documents longer than a window are cut"));
+  const auto none = test::log_of([&] { Dataset dataset(test::dataset_options(path, 19, Documents::separate)); });
+  CHECK_THAT(none, !Catch::Matchers::ContainsSubstring("longer than a window"));
+}
+
 TEST_CASE("a joined tail shorter than a window is left out") {
   const test::TempFolder folder;
   const auto path = folder.write("d.jsonl", test::jsonl(test::numbered({36})));

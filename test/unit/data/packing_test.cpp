@@ -42,6 +42,7 @@ TEST_CASE("a long document is cut into whole windows and a rest that shares its 
   CHECK(packing.pieces(1) == std::vector<Piece>{{1, 0, 5}});
   CHECK(packing.pieces(2) == std::vector<Piece>{{1, 5, 5}});
   CHECK(packing.pieces(3) == std::vector<Piece>{{1, 10, 1}, {2, 0, 2}, {3, 0, 1}});
+  CHECK(packing.cut() == 1);
 }
 
 TEST_CASE("documents without a target are left out and counted") {
@@ -49,6 +50,7 @@ TEST_CASE("documents without a target are left out and counted") {
   REQUIRE(packing.windows() == 1);
   CHECK(packing.pieces(0) == std::vector<Piece>{{2, 0, 2}, {5, 0, 3}});
   CHECK(packing.left_out() == 5);
+  CHECK(packing.cut() == 0);
   CHECK(pack({1, 1}, 6).windows() == 0);
   CHECK(pack({}, 6).windows() == 0);
 }

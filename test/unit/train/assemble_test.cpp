@@ -2,7 +2,9 @@
 #include "train/assemble.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "support/catch.h"
 #include "support/error_of.h"
 #include "support/small_run.h"
@@ -51,6 +53,23 @@ TEST_CASE("that the cross entropy cannot teach a router of one renormalised choi
   CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "2"}));
   CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "1", "--model.norm_topk_prob", "false"}));
   CHECK_FALSE(is_noted({"--model.num_experts_per_tok", "1", "--model.mlp_only_layers", "0", "1", "2"}));
+}
+
+TEST_CASE("a norm_topk_prob that config.json leaves out is told, whose value decides the losses") {
+  const test::SmallRun files;
+  const auto is_noted = [&](const test::Words& words) {
+    const auto notes = make_blueprint(files.settings(words), 1).notes;
+    return std::any_of(notes.begin(), notes.end(), [](const auto& note) {
+      return note.find("config.json has no norm_topk_prob: it is false, as in HuggingFace") == 0;
+    });
+  };
+  CHECK_FALSE(is_noted({}));
+  auto config = nlohmann::json::parse(base::read_file(files.folder() / "config.json"));
+  REQUIRE(config.erase("norm_topk_prob") == 1);
+  files.folder().write("config.json", config.dump());
+  CHECK(is_noted({}));
+  CHECK_FALSE(is_noted({"--model.norm_topk_prob", "true"}));
+  CHECK_FALSE(is_noted({"--model.mlp_only_layers", "0", "1", "2"}));
 }
 
 TEST_CASE("data without a sample is refused under the name of its setting, held-out data too") {

@@ -104,12 +104,14 @@ TEST_CASE("the start page names model, counts, memory by purpose with its sum, a
   page.tokens_per_step = 8192;
   page.device = "CPU (2 threads)";
   page.precision = "float32";
+  page.layout = "dp_replicate 1, dp_shard 1; no named groups";
   page.memory = {{"masters", 1024 * 1024}, {"gradients", 512 * 1024}};
   page.notes = {"ep has size 1"};
   const std::string text = format_start(page);
   CHECK_THAT(text, Contains("parameters     3.21M total, 802k active per token (25 %)"));
   CHECK_THAT(text, Contains("tokens a step  8.19k"));
   CHECK_THAT(text, Contains("device         CPU (2 threads)"));
+  CHECK_THAT(text, Contains("layout         dp_replicate 1, dp_shard 1; no named groups"));
   CHECK_THAT(text, Contains("gradients          512 KiB"));
   CHECK_THAT(text, Contains("sum               1.50 MiB"));
   CHECK_THAT(text, Contains("note: ep has size 1"));
