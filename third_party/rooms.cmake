@@ -50,24 +50,29 @@ function(tessera_check_needs room)
   endforeach()
 endfunction()
 
-# A precompiled header TARGET of LibTorch's tensors, for targets with the same flags.
+# A precompiled header TARGET of LibTorch's tensors and of further headers, for targets with the same flags.
 function(tessera_torch_headers target)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "// Compiles a precompiled header with torch.\n")
   add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cpp)
   target_link_libraries(${target} PRIVATE tessera_flags tessera::libtorch)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # lets ccache see through the precompiled header
-  target_precompile_headers(${target} PRIVATE <ATen/core/Tensor.h> <memory> <string> <vector>)
+  target_precompile_headers(${target} PRIVATE <ATen/core/Tensor.h> <memory> <string> <vector> ${ARGN})
 endfunction()
 if(TESSERA_PCH)
   tessera_torch_headers(tessera_torch_headers)
 endif()
 
 # HEADERS is a target of tessera_torch_headers(); TARGET, which is of these rooms, uses it if one of them includes torch.
+# Up to eight of its sources are then compiled at once: they share torch's templates, which are most of the time. What a
+# source keeps to itself (in an anonymous namespace, or by `using`) needs a name of its own among its neighbours.
 function(tessera_use_torch_headers target headers)
   foreach(room IN LISTS ARGN)
-    if(TESSERA_PCH AND "${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
-      target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
-      target_precompile_headers(${target} REUSE_FROM ${headers})
+    if("${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
+      if(TESSERA_PCH)
+        target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+        target_precompile_headers(${target} REUSE_FROM ${headers})
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+      endif()
       return()
     endif()
   endforeach()

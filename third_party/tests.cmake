@@ -26,10 +26,12 @@ target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tesse
 add_library(tessera_test_gpu_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/gpu_main.cpp)
 target_link_libraries(tessera_test_gpu_main PUBLIC tessera_test_session tessera_device PRIVATE tessera_flags)
 
-# Tests are compiled for a short build: what takes time in them is in lib/.
-set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>)
+# Tests are compiled for a short build: what takes time in them is in lib/. A local may have the name of something that a
+# neighbour, compiled together with it, keeps to itself.
+set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>
+                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-shadow> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>)
 if(TESSERA_PCH)
-  tessera_torch_headers(tessera_torch_test_headers)
+  tessera_torch_headers(tessera_torch_test_headers <c10/util/Logging.h>)  # before Catch2, which has a CHECK too
   target_compile_options(tessera_torch_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
 endif()
 

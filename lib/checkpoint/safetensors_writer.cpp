@@ -12,7 +12,7 @@ namespace tessera::checkpoint {
 namespace {
 
 // Small enough that what is hashed is still in the cache when it is written.
-constexpr std::size_t chunk_bytes = 1 << 20;
+constexpr std::size_t written_at_once = 1 << 20;
 
 std::string header_of(const std::vector<OutgoingTensor>& tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json json;
@@ -66,7 +66,7 @@ void SafetensorsWriter::end_tensors_without_rest() {
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     base::expect(rest_ > 0, "{} bytes after the last tensor of a file", bytes.size());
-    const auto count = std::min({bytes.size(), static_cast<std::size_t>(rest_), chunk_bytes});
+    const auto count = std::min({bytes.size(), static_cast<std::size_t>(rest_), written_at_once});
     const auto chunk = bytes.first(count);
     hash_.update(chunk);
     file_->write(chunk);

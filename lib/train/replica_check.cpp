@@ -18,7 +18,7 @@
 namespace tessera::train {
 namespace {
 
-std::uint64_t hash_of(const at::Tensor& tensor) {
+std::uint64_t hash_of_tensor(const at::Tensor& tensor) {
   base::expect(tensor.is_contiguous(), "a shard is contiguous");
   const auto on_host = tensor.cpu();
   return base::xxh3(std::span(static_cast<const std::byte*>(on_host.const_data_ptr()), on_host.nbytes()));
@@ -61,10 +61,10 @@ std::vector<StateHash> hash_states(const fsdp::ParameterStore& store, const opti
   for (const auto& p : store.parameters()) {
     const auto& fqn = p.placement.parameter.fqn;
     group_of[fqn] = p.placement.replicate_group;
-    states.push_back({fqn, checkpoint::master_state, p.placement.replicate_group, hash_of(p.master)});
+    states.push_back({fqn, checkpoint::master_state, p.placement.replicate_group, hash_of_tensor(p.master)});
   }
   for (const auto& moment : optimizer.state())
-    states.push_back({moment.fqn, moment.name, group_of.at(moment.fqn), hash_of(moment.tensor)});
+    states.push_back({moment.fqn, moment.name, group_of.at(moment.fqn), hash_of_tensor(moment.tensor)});
   return states;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 const std::vector<std::string> kinds{"pooled", "per_layer", "sequence"};
 
-Words exact(const std::string& balance, const Words& more = {}) {
+Words with_balance(const std::string& balance, const Words& more = {}) {
   Words words{"--train.precision",        "float64", "--model.balance_loss", balance,
               "--train.micro_batch_size", "2",       "--data.documents",     "separate"};
   words.insert(words.end(), more.begin(), more.end());
@@ -24,8 +24,8 @@ TEST_CASE("the logged loss is ce + c * aux + c_z * z") {
   for (const auto& balance : kinds) {
     INFO(balance);
     const SmallRun files;
-    const auto trained = run_training(
-        files.settings(exact(balance, {"--model.router_aux_loss_coef", "0.3", "--model.router_z_loss_coef", "0.07"})));
+    const auto trained = run_training(files.settings(
+        with_balance(balance, {"--model.router_aux_loss_coef", "0.3", "--model.router_z_loss_coef", "0.07"})));
     const auto loss = trained.column("loss"), ce = trained.column("ce_loss"), aux = trained.column("aux_loss"),
                z = trained.column("z_loss");
     REQUIRE(loss.size() == 5);
@@ -44,7 +44,7 @@ TEST_CASE("gradients are linear in the coefficients and the router has one witho
       const SmallRun files;
       const auto with = [&](const char* value) {
         Words words{"--model.router_aux_loss_coef", "0", coefficient, value};
-        return first_gradients(files.settings(exact(balance, words)));
+        return first_gradients(files.settings(with_balance(balance, words)));
       };
       const auto none = with("0"), once = with("0.25"), twice = with("0.5");
       CHECK(once.result.cross_entropy == none.result.cross_entropy);
@@ -67,8 +67,8 @@ TEST_CASE("the gradient of the balance loss is what finite differences of the re
   for (const auto& balance : kinds) {
     INFO(balance);
     const SmallRun files;
-    const auto settings = files.settings(exact(balance, {"--model.router_aux_loss_coef", "1"}));
-    const auto without = first_gradients(files.settings(exact(balance, {"--model.router_aux_loss_coef", "0"})));
+    const auto settings = files.settings(with_balance(balance, {"--model.router_aux_loss_coef", "1"}));
+    const auto without = first_gradients(files.settings(with_balance(balance, {"--model.router_aux_loss_coef", "0"})));
     Start start(settings);
     const auto step = start.steps(1).front();
     const auto gradient = gradients(start.assembly(), step);

@@ -29,10 +29,10 @@ data::Window packed(const std::vector<Document>& documents, std::size_t first_co
   return window;
 }
 
-const Words exact{"--train.precision", "float64", "--model.router_aux_loss_coef", "0"};
+const Words exact_documents{"--train.precision", "float64", "--model.router_aux_loss_coef", "0"};
 
 Words exact_with(const Words& more) {
-  auto words = exact;
+  auto words = exact_documents;
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -80,7 +80,7 @@ TEST_CASE("other tokens in the first document leave loss and gradients of the pa
 
 TEST_CASE("one range of attention does see the first document") {
   const SmallRun files;
-  Start start(files.settings(exact));
+  Start start(files.settings(exact_documents));
   const auto joined = [](const Document& first) {
     auto window = packed({first, b, c}, 1);
     window.attention_starts = {0, std::ssize(window.ids)};
@@ -93,7 +93,7 @@ TEST_CASE("one range of attention does see the first document") {
 
 TEST_CASE("the loss of a pack, and of micro-batches, is the mean over all their targets") {
   const SmallRun files;
-  Start start(files.settings(exact));
+  Start start(files.settings(exact_documents));
   double sum = 0;
   TensorsByName gradient;
   std::int64_t all = 0;
@@ -122,7 +122,7 @@ TEST_CASE("the loss of a pack, and of micro-batches, is the mean over all their 
 
 TEST_CASE("targets that do not count weigh nothing: 5 of one sequence and 1 of another are 6") {
   const SmallRun files;
-  Start start(files.settings(exact));
+  Start start(files.settings(exact_documents));
   auto one_target = packed({c});
   for (std::size_t k = 0; k + 1 < one_target.labels.size(); ++k) one_target.labels[k] = data::no_label;
   const auto long_one = gradients_of(start, {{packed({a})}}).result;

@@ -10,11 +10,11 @@ namespace {
 bool is_router(const std::string& name) { return name.ends_with("mlp.gate.weight"); }
 bool is_experts(const std::string& name) { return name.find(".mlp.experts.") != std::string::npos; }
 
-const Words exact{"--train.precision",           "float64", "--train.micro_batch_size",     "2",
-                  "--model.num_experts_per_tok", "1",       "--model.router_aux_loss_coef", "0"};
+const Words exact_routing{"--train.precision",           "float64", "--train.micro_batch_size",     "2",
+                          "--model.num_experts_per_tok", "1",       "--model.router_aux_loss_coef", "0"};
 
 Words exact_with(const Words& more) {
-  auto words = exact;
+  auto words = exact_routing;
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -66,7 +66,7 @@ TEST_CASE("all tokens to one expert of five: what a model of that expert alone c
 
 TEST_CASE("whatever the routing, a step executes the same instructions") {
   const SmallRun files;
-  Start start(files.settings(exact));
+  Start start(files.settings(exact_routing));
   const auto step = start.steps(1).front();
   const auto usual = gradients(start.assembly(), step);
   const auto executed = start.assembly().executor().executed();

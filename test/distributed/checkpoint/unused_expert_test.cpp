@@ -15,7 +15,7 @@
 namespace tessera::test {
 namespace {
 
-constexpr std::int64_t steps = 5, saved_after = 2;
+constexpr std::int64_t all_steps = 5, saved_after = 2;
 
 bool is_router(const fsdp::ShardedParameter& p) { return p.placement.parameter.fqn.ends_with("mlp.gate.weight"); }
 
@@ -56,8 +56,9 @@ void save(train::Assembly& assembly, const std::filesystem::path& output, std::i
   assembly.world().barrier();
   checkpoint::Saver saver({.output = output}, assembly.store(), assembly.optimizer(), assembly.blueprint().layout,
                           assembly.world(), files);
-  saver.start({{.step = step, .optimizer_steps = assembly.optimizer().steps(), .total_steps = steps}, "", "{}", "{}"},
-              checkpoint::SaveMode::wait);
+  saver.start(
+      {{.step = step, .optimizer_steps = assembly.optimizer().steps(), .total_steps = all_steps}, "", "{}", "{}"},
+      checkpoint::SaveMode::wait);
   REQUIRE_FALSE(saver.finish()->failure.has_value());
 }
 
@@ -66,10 +67,10 @@ void go(const SmallRun& run, const CheckpointLayout& layout, const std::shared_p
         checkpoint::StoredCheckpoint* stored, const std::filesystem::path& output) {
   const auto settings = settings_of(run, layout);
   Start start(blueprint_of(settings, layout.ranks), group, stored);
-  const auto batches = start.steps(steps);
-  for (std::int64_t step = stored != nullptr ? saved_after : 0; step < steps; ++step) {
+  const auto batches = start.steps(all_steps);
+  for (std::int64_t step = stored != nullptr ? saved_after : 0; step < all_steps; ++step) {
     take_step(start, batches, step, settings.train.optimizer.lr);
-    if (step + 1 == saved_after || step + 1 == steps) save(start.assembly(), output, step + 1);
+    if (step + 1 == saved_after || step + 1 == all_steps) save(start.assembly(), output, step + 1);
   }
 }
 
@@ -100,9 +101,9 @@ TEST_CASE("OPT-1: an expert that was never used has its moments in the file, and
       CHECK(moment.narrow(0, 0, 2).abs().max().item<double>() > 0);
       CHECK(moment.narrow(0, 2, 3).abs().max().item<double>() == 0);
     }
-    const auto at_end = states_of(checkpoint_of(whole, steps));
+    const auto at_end = states_of(checkpoint_of(whole, all_steps));
     CHECK(at_end.at("exp_avg/model.layers.1.mlp.experts.gate_proj").narrow(0, 2, 3).abs().max().item<double>() > 0);
-    CHECK(same_bits(at_end, states_of(checkpoint_of(resumed, steps))));
+    CHECK(same_bits(at_end, states_of(checkpoint_of(resumed, all_steps))));
     if (of_one_rank.empty()) of_one_rank = at_end;
     CHECK(largest_deviation(at_end, of_one_rank) <= 1e-10);
   }

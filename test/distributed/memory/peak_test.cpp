@@ -16,7 +16,7 @@ enum class Recomputed { nothing, experts, layers };
 enum class Layout { one_rank, fsdp, ep };
 
 // A model of `layers` layers, of which the first has no experts, and micro-steps of two full windows a rank.
-struct Case {
+struct PeakCase {
   Layout layout = Layout::one_rank;
   std::string precision = "float32";
   Recomputed recomputed = Recomputed::nothing;
@@ -59,8 +59,8 @@ std::vector<Layout> layouts() {
   return world().size() == 2 ? std::vector{Layout::one_rank, Layout::fsdp} : std::vector{Layout::fsdp};
 }
 
-std::vector<Case> cases(const std::vector<Layout>& layouts, const std::vector<std::string>& precisions) {
-  std::vector<Case> all;
+std::vector<PeakCase> cases(const std::vector<Layout>& layouts, const std::vector<std::string>& precisions) {
+  std::vector<PeakCase> all;
   for (const auto layout : layouts)
     for (const auto& precision : precisions)
       for (const auto recomputed : {Recomputed::nothing, Recomputed::experts, Recomputed::layers})
@@ -68,7 +68,7 @@ std::vector<Case> cases(const std::vector<Layout>& layouts, const std::vector<st
   return all;
 }
 
-std::string text_of(const Case& c) {
+std::string text_of(const PeakCase& c) {
   constexpr std::array layouts{"one rank", "FSDP", "ep"};
   constexpr std::array recomputed{"nothing", "experts", "layers"};
   return std::string(layouts[static_cast<std::size_t>(c.layout)]) + ", " + c.precision + ", recomputes " +
@@ -108,13 +108,13 @@ class LongRun {
     files_.folder().write("train.jsonl", jsonl_of(documents));
   }
   // The second step: the first one makes what stays.
-  [[nodiscard]] Peak train(const Case& c, int layers) const {
+  [[nodiscard]] Peak train(const PeakCase& c, int layers) const {
     Start start(files_.settings(c.words(layers)), c.communicator());
     const auto steps = start.steps(2);
     peak_of(start, program::StepKind::train, steps[0]);
     return {peak_of(start, program::StepKind::train, steps[1]), planned_activations(start.assembly().memory_plan())};
   }
-  [[nodiscard]] double evaluate(const Case& c, int layers) const {
+  [[nodiscard]] double evaluate(const PeakCase& c, int layers) const {
     Start start(files_.settings(c.words(layers)), c.communicator());
     return peak_of(start, program::StepKind::evaluate, start.steps(1).front());
   }
@@ -126,7 +126,7 @@ class LongRun {
 TEST_CASE("an evaluation holds one layer's values at a time, however many layers there are") {
   const LongRun run;
   for (const auto layout : layouts()) {
-    const Case c{layout};
+    const PeakCase c{layout};
     const auto of_three = run.evaluate(c, 3), of_nine = run.evaluate(c, 9);
     CAPTURE(text_of(c), of_three, of_nine);
     CHECK(of_nine < 1.01 * of_three);  // one flag a layer says whether its output is finite

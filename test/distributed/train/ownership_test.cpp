@@ -13,7 +13,7 @@
 namespace tessera::test {
 namespace {
 
-constexpr std::int64_t experts = 5;
+constexpr std::int64_t expert_total = 5;
 
 // A layout with `ep` owners of experts in blocks of ceil(5 / ep).
 struct Owned {
@@ -23,7 +23,7 @@ struct Owned {
 
   // The ranks that own expert `e`, of all replicas.
   [[nodiscard]] layout::Group owners_of(std::int64_t e) const {
-    const auto owner = e / ((experts + ep - 1) / ep);
+    const auto owner = e / ((expert_total + ep - 1) / ep);
     layout::Group ranks;
     for (std::int64_t r = 0; r < world().size(); ++r)
       if ((owners == Owners::side_by_side ? r % ep : r / (world().size() / ep)) == owner) ranks.push_back(r);
@@ -111,7 +111,7 @@ TEST_CASE("after five steps every rank routes with the same router, and no two e
       const auto stack = architecture::parameter_fqn(architecture::Role::experts_up, layer);
       const auto own = as_used(assembly, stack);
       std::int64_t next = 0;
-      for (std::int64_t e = 0; e < experts; ++e) {
+      for (std::int64_t e = 0; e < expert_total; ++e) {
         const auto ranks = layout.owners_of(e);
         if (std::find(ranks.begin(), ranks.end(), world().rank()) == ranks.end()) continue;
         CHECK(at::equal(own.select(0, next++), whole.at(stack).select(0, e)));

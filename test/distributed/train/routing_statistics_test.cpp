@@ -16,7 +16,7 @@ namespace {
 
 using architecture::ValueKind;
 
-constexpr std::int64_t moe_layers = 2, experts = 5, top_k = 2;
+constexpr std::int64_t moe_layers = 2, routed_experts = 5, top_k = 2;
 
 std::vector<Words> layouts() {
   if (world().size() == 2) return {groups({{"ep", 2}}), groups({{"ep", 2}, {"emb", 2}})};
@@ -32,12 +32,12 @@ struct Routing {
 
 // From the inputs of the routers alone: softmax and top-k as ATen has them.
 Routing routing_of(const ComposedModel& model) {
-  Routing routing{{}, at::zeros({moe_layers, experts}, at::kDouble)};
+  Routing routing{{}, at::zeros({moe_layers, routed_experts}, at::kDouble)};
   for (std::int32_t layer = 1; layer <= moe_layers; ++layer) {
     const auto& router = model.parameter(architecture::parameter_fqn(architecture::Role::router, layer));
     const auto probability = at::softmax(model.value(ValueKind::normed, layer).matmul(router.t()), -1);
     routing.probability.select(0, layer - 1).copy_(probability.mean(0));
-    auto& slots = routing.slots.emplace_back(experts);
+    auto& slots = routing.slots.emplace_back(routed_experts);
     const auto chosen = std::get<1>(at::topk(probability, top_k)).flatten();
     for (std::int64_t k = 0; k < chosen.numel(); ++k) ++slots[static_cast<std::size_t>(chosen[k].item<std::int64_t>())];
   }
@@ -48,13 +48,13 @@ Routing routing_of(const ComposedModel& model) {
 double balance(const Routing& routing, std::int64_t tokens, const std::string& kind) {
   const auto mean = routing.probability.mean(0);
   double sum = 0;
-  for (std::int64_t e = 0; e < experts; ++e)
+  for (std::int64_t e = 0; e < routed_experts; ++e)
     for (std::int64_t layer = 0; layer < moe_layers; ++layer) {
       const auto count = routing.slots[static_cast<std::size_t>(layer)][static_cast<std::size_t>(e)];
       const auto f = static_cast<double>(count) / static_cast<double>(tokens * moe_layers);
       sum += f * (kind == "pooled" ? mean : routing.probability.select(0, layer))[e].item<double>();
     }
-  return experts * sum;
+  return routed_experts * sum;
 }
 
 TEST_CASE("slots of the experts and the balance loss are those of one pass over the whole batch") {
@@ -100,7 +100,7 @@ TEST_CASE("every token has its slots once in every layer, over several micro-ste
         for (const auto& load : result.expert_load) {
           std::int64_t slots = 0;
           for (const auto count : load) slots += count;
-          CHECK(std::ssize(load) == experts);
+          CHECK(std::ssize(load) == routed_experts);
           CHECK(slots == result.tokens * top_k);
         }
       }

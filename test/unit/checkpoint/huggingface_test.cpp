@@ -57,7 +57,7 @@ TEST_CASE("one tensor an expert becomes one piece an expert") {
   const StoredParameter& up = checkpoint.parameter(experts + "up_proj");
   REQUIRE(up.pieces.size() == 3);
   CHECK(up.pieces[2].tensor->name == experts + "2.up_proj.weight");
-  CHECK(up.pieces[2].box.dims == std::vector<layout::Block>{{2, 3}, {0, 5}, {0, 7}});
+  CHECK((up.pieces[2].box.dims == std::vector<layout::Block>{{2, 3}, {0, 5}, {0, 7}}));
   CHECK(up.pieces[2].offset == 0);
   CHECK(checkpoint.parameter("lm_head.weight").pieces.size() == 1);
 }

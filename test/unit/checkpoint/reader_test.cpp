@@ -58,7 +58,7 @@ std::vector<base::ParameterSpec> names_of_model() {
 }
 
 // Our parameters: the fused pair as two.
-std::vector<base::ParameterSpec> parameters() {
+std::vector<base::ParameterSpec> two_parameters() {
   std::vector<base::ParameterSpec> list;
   for (const base::ParameterSpec& spec : names_of_model()) {
     if (spec.fqn == stack + "gate_up_proj") {
@@ -90,17 +90,17 @@ std::filesystem::path fixture(const std::string& layout) {
 }
 
 TEST_CASE("every element of a checkpoint that transformers saved is where its formula says") {
-  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), parameters());
+  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), two_parameters());
   CHECK(checkpoint.files().size() == 2);
-  for (const base::ParameterSpec& spec : parameters()) {
+  for (const base::ParameterSpec& spec : two_parameters()) {
     CAPTURE(spec.fqn);
     CHECK(at::equal(read_parameter(checkpoint.parameter(spec.fqn), at::kDouble), expected(spec)));
   }
 }
 
 TEST_CASE("fused bfloat16 keys give the same elements, rounded") {
-  const HuggingFaceCheckpoint checkpoint(fixture("fused"), parameters());
-  for (const base::ParameterSpec& spec : parameters()) {
+  const HuggingFaceCheckpoint checkpoint(fixture("fused"), two_parameters());
+  for (const base::ParameterSpec& spec : two_parameters()) {
     CAPTURE(spec.fqn);
     const at::Tensor rounded = expected(spec).to(at::kBFloat16);
     CHECK(at::equal(read_parameter(checkpoint.parameter(spec.fqn), at::kBFloat16), rounded));
@@ -142,7 +142,7 @@ TEST_CASE("experts are told apart by their names, not by their shapes, whatever 
 }
 
 TEST_CASE("every box of a stack is the same part of the whole") {
-  const HuggingFaceCheckpoint checkpoint(fixture(GENERATE("per_expert", "fused")), parameters());
+  const HuggingFaceCheckpoint checkpoint(fixture(GENERATE("per_expert", "fused")), two_parameters());
   for (const std::string projection : {"up_proj", "down_proj"}) {
     const StoredParameter& stored = checkpoint.parameter(stack + projection);
     const at::Tensor whole = read_parameter(stored, at::kFloat);
@@ -160,7 +160,7 @@ TEST_CASE("every box of a stack is the same part of the whole") {
 }
 
 TEST_CASE("a box is written into memory that is there already") {
-  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), parameters());
+  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), two_parameters());
   const at::Tensor into = at::full({2, 3, 2}, 7.0, at::kDouble);
   read_box(checkpoint.parameter(stack + "gate_proj"), {{{1, 3}, {2, 5}, {4, 6}}}, into);
   CHECK(into[0][0][0].item<double>() == 10000 + 2 * hidden + 4);
@@ -254,7 +254,7 @@ TEST_CASE("wider numbers are rounded to nearest even, once") {
 }
 
 TEST_CASE("a target of another shape and a box outside are the programmer's errors") {
-  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), parameters());
+  const HuggingFaceCheckpoint checkpoint(fixture("per_expert"), two_parameters());
   const StoredParameter& norm = checkpoint.parameter("model.norm.weight");
   CHECK_THROWS_AS(read_box(norm, {{{0, 3}}}, at::full({4}, 0.0)), std::logic_error);
   CHECK_THROWS_AS(read_box(norm, layout::Box{{{4, 7}}}, at::kFloat), std::logic_error);

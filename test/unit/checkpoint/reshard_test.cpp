@@ -74,7 +74,7 @@ std::vector<Case> cases_of(std::int64_t world) {
 }
 
 // Sizes are coprime with the numbers of ranks; some dims are smaller than most of them, some of size 1.
-const std::vector<base::ParameterSpec>& parameters() {
+const std::vector<base::ParameterSpec>& resharded_parameters() {
   static const auto all = [] {
     auto list = plan::test::qwen3_moe_parameters({.layers = 1,
                                                   .hidden = 13,
@@ -106,7 +106,7 @@ const plan::ParallelPlan& plan_of_tests() {
 
 std::vector<plan::Placement> placements_of(const Case& c, const Layout& layout) {
   base::Problems problems;
-  auto placements = plan::place(parameters(), plan_of_tests(), layout, c.masters, problems);
+  auto placements = plan::place(resharded_parameters(), plan_of_tests(), layout, c.masters, problems);
   problems.throw_if_any("the placements");
   return placements;
 }
@@ -220,7 +220,7 @@ TEST_CASE("in every layout each element is written once, and any other layout fi
       ++layouts;
     }
   CHECK(layouts > 1000);
-  CHECK(seen.size() == parameters().size());
+  CHECK(seen.size() == resharded_parameters().size());
   CHECK(seen.at("model.layers.0.mlp.experts.gate_proj").writings.size() > 30);
   for (const auto& [fqn, boxes] : seen) check_reads(fqn, boxes);
 }

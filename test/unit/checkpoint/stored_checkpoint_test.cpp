@@ -29,7 +29,7 @@ struct Saved {
   test::TempFolder folder;
 };
 
-constexpr std::uint64_t data_bytes = 2 * 4 * (15 + 14 + 4);
+constexpr std::uint64_t stored_bytes = 2 * 4 * (15 + 14 + 4);
 
 TEST_CASE("a checkpoint that nobody touched is whole, read in one share or many") {
   const Saved saved;
@@ -42,7 +42,7 @@ TEST_CASE("a checkpoint that nobody touched is whole, read in one share or many"
       sum += read;
       most = std::max(most, read);
     }
-    CHECK(sum == data_bytes);
+    CHECK(sum == stored_bytes);
     // Tensors are read whole: one that begins in the share may reach beyond it.
     constexpr std::uint64_t largest_tensor = 4 * 8;
     CHECK(most <= StoredCheckpoint(saved.folder.path()).bytes() / static_cast<std::uint64_t>(parts) + largest_tensor);

@@ -27,7 +27,7 @@ at::Tensor rows_of(const std::vector<std::vector<double>>& rows) {
       .view({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows[0].size())});
 }
 
-std::vector<std::int64_t> list(const at::Tensor& integers) {
+std::vector<std::int64_t> integers_in(const at::Tensor& integers) {
   const auto* data = integers.const_data_ptr<std::int64_t>();
   return {data, data + integers.numel()};
 }
@@ -38,26 +38,26 @@ using List = std::vector<std::int64_t>;
 
 TEST_CASE("slots are sorted by expert, then token, and hold each token's k most probable experts") {
   const auto slots = moe::choose_top_k(rows_of({{.1, .6, .3}, {.5, .2, .3}, {.2, .3, .5}}), 2);
-  CHECK(list(slots.expert_count) == List{1, 2, 3});
-  CHECK(list(slots.token) == List{1, 0, 2, 0, 1, 2});
-  CHECK(list(slots.choice) == List{3, 1, 7, 2, 5, 8});
+  CHECK(integers_in(slots.expert_count) == List{1, 2, 3});
+  CHECK(integers_in(slots.token) == List{1, 0, 2, 0, 1, 2});
+  CHECK(integers_in(slots.choice) == List{3, 1, 7, 2, 5, 8});
 }
 
 TEST_CASE("of equal probabilities the lower expert is chosen") {
-  CHECK(list(moe::choose_top_k(rows_of({{.25, .25, .25, .25}}), 2).expert_count) == List{1, 1, 0, 0});
-  CHECK(list(moe::choose_top_k(rows_of({{.1, .3, .3, .3}}), 2).expert_count) == List{0, 1, 1, 0});
+  CHECK(integers_in(moe::choose_top_k(rows_of({{.25, .25, .25, .25}}), 2).expert_count) == List{1, 1, 0, 0});
+  CHECK(integers_in(moe::choose_top_k(rows_of({{.1, .3, .3, .3}}), 2).expert_count) == List{0, 1, 1, 0});
 }
 
 TEST_CASE("every expert is chosen if k is their number, and one expert is fine") {
-  CHECK(list(moe::choose_top_k(varied({7, 3}, 1), 3).expert_count) == List{7, 7, 7});
-  CHECK(list(moe::choose_top_k(varied({7, 1}, 1), 1).expert_count) == List{7});
+  CHECK(integers_in(moe::choose_top_k(varied({7, 3}, 1), 3).expert_count) == List{7, 7, 7});
+  CHECK(integers_in(moe::choose_top_k(varied({7, 1}, 1), 1).expert_count) == List{7});
   CHECK_THROWS_AS(moe::choose_top_k(varied({7, 3}, 1), 4), std::logic_error);
   CHECK_THROWS_AS(moe::choose_top_k(varied({7, 3}, 1), 0), std::logic_error);
 }
 
 TEST_CASE("no tokens have no slots") {
   const auto slots = moe::choose_top_k(varied({0, 3}, 1), 2);
-  CHECK(list(slots.expert_count) == List{0, 0, 0});
+  CHECK(integers_in(slots.expert_count) == List{0, 0, 0});
   CHECK(slots.token.numel() == 0);
   CHECK(moe::slot_weight(varied({0, 3}, 1), slots, Renormalise::over_own_slots).numel() == 0);
 }
@@ -69,15 +69,15 @@ TEST_CASE("NaN probabilities give legal slots, as many as ever (MOE-6)") {
   REQUIRE(slots.token.numel() == 8);
   std::set<std::int64_t> distinct;
   for (std::int64_t s = 0; s < 8; ++s) {
-    const auto choice = list(slots.choice)[static_cast<std::size_t>(s)];
+    const auto choice = integers_in(slots.choice)[static_cast<std::size_t>(s)];
     CHECK(choice >= 0);
     CHECK(choice < 12);
-    CHECK(choice / 3 == list(slots.token)[static_cast<std::size_t>(s)]);
+    CHECK(choice / 3 == integers_in(slots.token)[static_cast<std::size_t>(s)]);
     distinct.insert(choice);
   }
   CHECK(distinct.size() == 8);
   CHECK(slots.expert_count.sum().item<std::int64_t>() == 8);
-  CHECK(list(moe::choose_top_k(rows_of({{.2, nan, .1}}), 2).expert_count) == List{1, 0, 1});
+  CHECK(integers_in(moe::choose_top_k(rows_of({{.2, nan, .1}}), 2).expert_count) == List{1, 0, 1});
 }
 
 TEST_CASE("probabilities and log-sum-exp follow the logits, with gradients by central differences") {
@@ -151,8 +151,8 @@ TEST_CASE("statistics are counted per set, empty sets too, with gradients by cen
   CHECK(distance(statistics.probability[0], output.probability.narrow(0, 0, 4).sum(0)) < 1e-15);
   CHECK(statistics.probability[1].abs().max().item<double>() == 0);
   CHECK(distance(statistics.probability[2], output.probability.narrow(0, 4, 3).sum(0)) < 1e-15);
-  CHECK(list(statistics.count.sum(1)) == List{8, 0, 6});
-  CHECK(list(statistics.count.sum(0)) == list(slots.expert_count));
+  CHECK(integers_in(statistics.count.sum(1)) == List{8, 0, 6});
+  CHECK(integers_in(statistics.count.sum(0)) == integers_in(slots.expert_count));
   CHECK(statistics.z.item<double>() == test::about(output.logsumexp.pow(2).sum().item<double>()).epsilon(1e-14));
   const auto loss = [&] {
     const auto s = moe::router_statistics(moe::route(normed, router), slots, starts);
