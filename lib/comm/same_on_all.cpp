@@ -59,7 +59,7 @@ std::string describe_differences(const std::vector<Fact>& first, const std::vect
   for (const auto& fact : first) compare(fact.key);
   for (const auto& fact : here)
     if (!of_first.contains(fact.key)) compare(fact.key);
-  if (differences.empty()) return "the same things in another order";
+  if (differences.empty()) return "the same values in another order";
   const auto shown_of_them = std::min(differences.size(), most);
   auto text = fmt::format(
       "{}", fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown_of_them), "; "));
