@@ -11,9 +11,9 @@ namespace tessera::comm {
 
 class World;
 
-// How to gather pieces that differ in size or do not lie side by side. send_receive: each rank sends its piece to each
-// other rank, without padding or copies. padded: one all-gather of pieces padded to the size of the largest, which are
-// then copied to their places; NCCL can route this one collective through rings and switches. Only measurements on
+// The way to gather pieces of unequal size, or that do not lie side by side. send_receive: each rank sends its piece to
+// each other rank, without padding or copies. padded: one all-gather of pieces padded to the size of the largest, which
+// are then copied to their places; NCCL can route this one collective through rings and switches. Only measurements on
 // several GPUs can tell when each is faster; until then send_receive is the default.
 enum class UnevenBlocks : std::uint8_t { send_receive, padded };
 

@@ -11,7 +11,7 @@
 
 namespace tessera::comm {
 
-// Whether the total is added to the values of the target or replaces them.
+// Says whether the total is added to the values of the target or replaces them.
 enum class TotalGoes : std::uint8_t { added, stored };
 
 // The part of one tensor that this rank sums. `own` is this rank's contribution. `target` has the same shape; its

@@ -87,7 +87,7 @@ struct LayoutSizes {
 void check_extra_parallels(const config::AcceleratorSettings& settings, base::Problems& problems);
 
 // Computes the sizes for `world` ranks from the settings: fills in -1, and pairs names with sizes and placements.
-// Reports sizes that do not fit together with those that would (`extra_parallel_sizes[0] = 3 (ep) does not divide 8
+// Reports sizes that do not fit, and names the sizes that would (`extra_parallel_sizes[0] = 3 (ep) does not divide 8
 // ...; use 1, 2, 4 or 8`); the result must not be used then. Accepts axes that are not implemented yet, which the
 // checks of the settings refuse. Precondition: world >= 1.
 [[nodiscard]] LayoutSizes resolve_sizes(const config::AcceleratorSettings& settings, std::int64_t world,

@@ -16,8 +16,8 @@
 
 namespace tessera::plan {
 
-// bind_where_possible: a use that gathers over one rank is bound to the shard gradient, and to the master if that has
-// the compute type, instead of buffers. always_copy: every use has buffers, so that one rank runs the same code as
+// bind_where_possible: a use that gathers over one rank takes the shard gradient and, if the master has the compute
+// type, the master in place of buffers. always_copy: every use has buffers, so that one rank runs the same code as
 // many.
 enum class SlotPolicy { bind_where_possible, always_copy };
 
