@@ -1,5 +1,5 @@
-// What ranks learn of each other in passing, and deciding together that something failed: a rank's error in front of a
-// collective becomes the error of every rank, instead of leaving the others to wait for it.
+// Small exchanges between the ranks of a group, and agreement on failures: an error of one rank before a collective
+// becomes the error of every rank, so that no rank waits for one that has failed.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,28 @@ struct Failure {
   std::string message;
 };
 
-// The failure of one rank, thrown by every rank of a group at the same point.
+// Reports the failure of one rank; every rank of the group throws it at the same point.
 class AgreedError : public base::Error {
  public:
   using base::Error::Error;
 };
 
-// Collective over `group`: every rank's number, in rank order.
+// Collective over `group`: returns the number that each rank passed as `own`, in rank order.
 [[nodiscard]] std::vector<std::int64_t> numbers_of_ranks(Communicator& group, std::int64_t own);
 
-// Collective over `group`: the text of rank `root`, on every rank. The others' own is not looked at.
+// Collective over `group`: returns rank `root`'s `own` on every rank; ignores `own` on the other ranks.
 [[nodiscard]] std::string text_of_rank(Communicator& group, std::int64_t root, const std::string& own);
 
-// What is known of an exception: code and message of a base::Error, else rank_failed and what().
+// Returns the code and message of a base::Error; of any other exception rank_failed and its what(), or advice where
+// the process ran out of memory or threads.
 [[nodiscard]] Failure describe_failure(const std::exception_ptr& error);
 
-// Collective over `group`. Returns if no rank passed a failure. Otherwise every rank throws the AgreedError of the
-// first rank that did: its code, and "rank 2: " before its message where the group has several ranks.
+// Collective over `group`. Returns if no rank passed a failure. Otherwise every rank throws an AgreedError with the
+// code and message of the lowest rank that passed one; a group of several ranks puts "rank 2: " before the message.
 void agree(Communicator& group, const std::optional<Failure>& failure);
 
-// Collective over `group`: calls `action`, which communicates with nobody, and agrees on what it threw.
+// Collective over `group`: calls `action`, then agrees on the exception that it threw, if any. Precondition: `action`
+// does not communicate.
 void agree_on(Communicator& group, const std::function<void()>& action);
 
 }  // namespace tessera::comm

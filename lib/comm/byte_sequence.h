@@ -1,5 +1,5 @@
-// Strided pieces of memory read one after the other as one sequence of bytes, and the messages that it is sent in.
-// Arithmetic only: both ends of a transfer cut alike because both know the number of bytes.
+// A list of strided pieces of memory treated as one sequence of bytes, and its division into messages. This is
+// arithmetic only: sender and receiver divide a sequence alike because both know its number of bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,30 +23,34 @@ class ByteSequence {
   void append(const Strided& piece, ElementType type);
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
-  // The longest run that begins at byte `begin` of the sequence and does not pass `end`; begin < end <= bytes().
+  // Returns the longest run that begins at byte `begin` of the sequence and does not pass `end`. Precondition:
+  // 0 <= begin < end <= bytes().
   [[nodiscard]] Run run(std::int64_t begin, std::int64_t end) const;
-  // All of them from `begin` to `end`; and how many there are in the whole sequence.
+  // Returns the runs that make up bytes [begin, end).
   [[nodiscard]] std::vector<Run> runs(std::int64_t begin, std::int64_t end) const;
+  // Returns the number of runs of the whole sequence.
   [[nodiscard]] std::int64_t runs() const;
-  // Copies bytes begin to end out of the pieces, or into them.
+  // pack copies bytes [begin, end) of the sequence to consecutive memory; unpack copies them back into the pieces.
   void pack(std::int64_t begin, std::int64_t end, std::byte* to) const;
   void unpack(std::int64_t begin, std::int64_t end, const std::byte* from) const;
 
-  // The sequence in numbers, for another process of this host; and such a sequence, whose memory is the other's.
+  // words() encodes the addresses and strides of the sequence for another process of this host; from_words() decodes
+  // them there into a sequence whose addresses are valid only in the first process.
   [[nodiscard]] std::vector<std::int64_t> words() const;
   [[nodiscard]] static ByteSequence from_words(std::span<const std::int64_t> words);
 
  private:
   struct Piece {
-    std::int64_t begin;  // in the sequence
+    std::int64_t begin;  // its first byte, counted in the sequence
     std::byte* data;
     std::int64_t row_bytes, stride_bytes, rows;
   };
-  std::vector<Piece> pieces_;  // none is empty
+  std::vector<Piece> pieces_;  // without empty ones
   std::int64_t bytes_ = 0;
 };
 
-// A sequence of bytes cut into messages of `message_bytes`, the last one shorter. No bytes: no messages.
+// Divides a sequence of bytes into messages of `message_bytes`; the last one may be shorter. An empty sequence has no
+// messages.
 class MessagePlan {
  public:
   // Precondition: is_legal_message(message_bytes).
@@ -60,14 +64,15 @@ class MessagePlan {
   std::int64_t bytes_, message_bytes_;
 };
 
-// A multiple of 8 (no message begins within an element) that MPI's counts, which are int, can hold.
+// Returns whether `bytes` may be a message's size: a positive multiple of 8, so that no message begins within an
+// element, which fits into an int, the type of MPI's counts.
 [[nodiscard]] bool is_legal_message(std::int64_t bytes);
 
-// How many messages to or from one rank are under way at once.
+// The largest number of messages under way at once to, or from, one rank.
 inline constexpr std::int64_t message_window = 4;
 
-// Bytes of a message in a group of `ranks`: up to 1 MiB, less in large groups so that the messages under way from all
-// ranks together, which a reduction must hold, stay near 32 MiB; at least 64 KiB.
+// Returns the bytes of a message in a group of `ranks`: between 64 KiB and 1 MiB. Large groups use smaller messages, so
+// that a reduction, which holds the messages under way from all ranks, needs about 32 MiB for them.
 [[nodiscard]] std::int64_t message_bytes_for(std::int64_t ranks);
 
 }  // namespace tessera::comm

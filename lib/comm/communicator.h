@@ -1,8 +1,5 @@
-// Collectives among the ranks of one group, on memory of the host (World), or of the GPU (nccl.h, staged.h).
-//
-// Every operation but rank(), size() is collective over the group: every rank calls it, in the same order. Operations
-// that return a Handle only start; their memory must stay untouched until its wait() (the keep-alive is held so long).
-// Memory is spoken of as pointer, type, rows and stride, never as tensors. One suite of tests runs on every backend.
+// Collectives among the ranks of one group, on host memory (World) or GPU memory (nccl.h, staged.h). Arguments describe
+// memory by pointer, type, rows and stride, never as tensors. One test suite runs on every backend.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +17,8 @@ enum class ElementType : std::uint8_t { float32, bfloat16, float64, int32, int64
 
 enum class ReduceOperation : std::uint8_t { add, max };
 
-// `rows` runs of `row_elements` consecutive elements, their starts `stride_elements` apart. Empty if either count is 0.
+// Describes `rows` rows of `row_elements` consecutive elements each; the rows begin `stride_elements` apart. Empty if
+// either count is 0.
 struct Strided {
   void* data = nullptr;
   std::int64_t rows = 0;
@@ -28,16 +26,16 @@ struct Strided {
   std::int64_t stride_elements = 0;
 };
 
-// A tensor to be gathered into its final place: pieces[k] is where rank k's piece belongs. This rank's own is filled in
-// before the call.
+// Describes a tensor to gather into its final place: pieces[k] is the place of rank k's piece. The caller fills in this
+// rank's own piece before the call.
 struct GatherBlock {
   ElementType type{};
   std::vector<Strided> pieces;
 };
 
-// A tensor to be reduced: pieces[k] is what this rank contributes to rank k's piece; the sum over ranks, in rank order,
-// of this rank's piece is added to `sum`, which has the shape of pieces[rank()] (bfloat16 pieces are summed in
-// float32).
+// Describes a tensor to reduce: pieces[k] is this rank's contribution to rank k's piece. The operation sums the ranks'
+// contributions to this rank's piece in rank order and adds the total to `sum`, which has the shape of pieces[rank()].
+// It sums bfloat16 pieces in float32.
 struct ReduceBlock {
   ElementType type{};
   std::vector<Strided> pieces;
@@ -47,8 +45,8 @@ struct ReduceBlock {
 
 using KeepAlive = std::shared_ptr<const void>;
 
-// When an operation was under way on this rank, in base::seconds_now(): from its first message until it was done,
-// however much later it was waited for.
+// The time during which an operation was under way on this rank, in base::seconds_now(): from its start until it was
+// done, even if wait() came much later.
 struct Span {
   double started = 0, ended = 0;
 };
@@ -57,37 +55,40 @@ struct Span {
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Returns when the operation is done on this rank: of memory of the GPU, when what the compute stream is given from
-  // now on comes after it; the host goes on. Called once.
+  // Host memory: blocks until the operation is done on this rank. GPU memory: makes the compute stream wait for the
+  // operation before any work given to the stream later; the host need not wait. Call it once.
   virtual void wait() = 0;
-  // After wait(). In a group of one rank on the host both times are that of the call. Of an operation on the GPU: the
-  // host waits until has_passed().
+  // Call it after wait(). In a group of one rank on the host both times are the time of the call that started the
+  // operation. For an operation on the GPU the host blocks until has_passed().
   [[nodiscard]] virtual Span span() const = 0;
-  // After wait(): whether span() and exposed_seconds() answer at once. Always, but for operations on the GPU.
+  // Call it after wait(). Returns whether span() and exposed_seconds() answer without blocking: always true except for
+  // operations on the GPU.
   [[nodiscard]] virtual bool has_passed() const { return true; }
-  // After wait(), of an operation on the GPU: for how long the compute stream was blocked by it. Else nothing: the
-  // caller of wait() was blocked, and knows for how long.
+  // Call it after wait(). Returns for how long an operation on the GPU blocked the compute stream. Returns nothing for
+  // other operations: they block the caller of wait(), which can measure that itself.
   [[nodiscard]] virtual std::optional<double> exposed_seconds() const { return std::nullopt; }
 };
 using Handle = std::unique_ptr<Operation>;
 
-// Every operation is collective: each rank of the group calls it, in the same order, with counts and types that fit. It
-// only starts: its memory must stay as it is, and `keep` (which the handle holds) alive, until the handle has been
-// waited for. One thread at a time.
+// Every function but rank(), size(), set_name() and set_label() is collective over the group: each rank calls it, in
+// the same order, with counts and types that match those of the others. A function that returns a Handle only starts
+// the operation: the caller leaves its memory untouched until the handle's wait(), and the operation keeps `keep` alive
+// until then. Only one thread may use a communicator at a time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   [[nodiscard]] virtual std::int64_t rank() const = 0;
   [[nodiscard]] virtual std::int64_t size() const = 0;
 
-  // One call per unit, with a block per tensor.
+  // Callers pass all tensors of a unit in one call, one block each.
   [[nodiscard]] virtual Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) = 0;
   [[nodiscard]] virtual Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) = 0;
-  // In place, in rank order: the same bits on every rank, every time (bfloat16 is summed in float32 and rounded once).
+  // Reduces in place and in rank order: every rank gets the same bits, every time. bfloat16 is summed in float32 and
+  // rounded once. NCCL may use its own order (nccl.h).
   [[nodiscard]] virtual Handle all_reduce(void* data, std::int64_t elements, ElementType type,
                                           ReduceOperation operation, KeepAlive keep) = 0;
-  // Rows of `row_elements` elements: send_counts[k] rows to rank k from consecutive memory, receive_counts[k] from rank
-  // k.
+  // Exchanges rows of `row_elements` elements: sends send_counts[k] rows to rank k and receives receive_counts[k] rows
+  // from rank k. `send` and `receive` hold the rows consecutively, in rank order.
   [[nodiscard]] virtual Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts,
                                                void* receive, std::span<const std::int64_t> receive_counts,
                                                std::int64_t row_elements, ElementType type, KeepAlive keep) = 0;
@@ -95,19 +96,19 @@ class Communicator {
                                          KeepAlive keep) = 0;
   virtual void barrier() = 0;  // returns when every rank has called it
 
-  // The communicator of a part of this group: its rank k is rank ranks[k] of this group. Each rank passes the part that
-  // it belongs to itself; the parts of different ranks are equal or have no rank in common. Lives no longer than the
-  // World.
+  // Makes the communicator of a subgroup: its rank k is rank ranks[k] of this group. Each rank passes the subgroup that
+  // it belongs to; the subgroups of two ranks are equal or disjoint. The result must not outlive the World.
   [[nodiscard]] virtual std::shared_ptr<Communicator> make_group(std::span<const std::int64_t> ranks) = 0;
 
-  // For the message about an operation that is stuck; not collective.
-  // The group's name ("ep_fsdp") in operations that start from now on; "": none.
+  // Both are for error messages about operations that fail or get stuck; neither is collective.
+  // Sets the group's name ("ep_fsdp") for operations that start from now on; "" removes it.
   virtual void set_name(std::string_view name) = 0;
-  // What this rank does from now on ("Wait Gather layers.3.experts"), in all groups of its World.
+  // Sets what this rank is doing from now on ("Wait Gather layers.3.experts"), in all groups of its World.
   virtual void set_label(std::string_view label) = 0;
 };
 
-// The group of one rank: moves nothing, and adds what is to be added.
+// Returns a group of one rank: it communicates nothing; it copies a rank's rows to itself and adds its contribution in
+// reduce_blocks.
 [[nodiscard]] std::shared_ptr<Communicator> solo_communicator();
 
 }  // namespace tessera::comm

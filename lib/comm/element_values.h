@@ -1,5 +1,5 @@
-// Elements as values: the C++ types that stand for an ElementType and for its totals, and the larger of two. For code
-// on the CPU and on a GPU, with the same bits.
+// The C++ types that stand for an ElementType and for its totals, and the maximum of two values. For code on the CPU
+// and on a GPU, with the same bits on both.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tessera::comm {
 
-// NaN if one is.
+// Returns the larger of `a` and `b`, or NaN if either is NaN.
 template <class T>
 TESSERA_HOST_AND_GPU T larger(T a, T b) {
   return a > b || a != a ? a : b;
 }
 
-// Calls `body` with values of the C++ types that stand for `type` and total_type(type); not at all if there is no such
-// type. (Host.)
+// Calls `body` with one value of the C++ type that stands for `type` and one of that for total_type(type). Does not
+// call it if `type` is not an enumerator. Host only.
 template <class Body>
 void with_types(ElementType type, Body&& body) {
   using device::Bfloat16;

@@ -1,4 +1,4 @@
-// What the environment says about how this process was started.
+// Reads from environment variables how this process was launched: by which launcher, as which of how many ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct Launch {
   std::int64_t ranks = 1;
   std::int64_t rank = 0;
   std::int64_t local_ranks = 1;  // ranks on this host
-  std::string announced_by;      // "OMPI_COMM_WORLD_SIZE=4"
+  std::string announced_by;      // the variable that gave `ranks`: "OMPI_COMM_WORLD_SIZE=4"; empty: none
 };
 
-// Reads a variable of the environment; nothing if it is not set.
+// Returns the value of an environment variable, or nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-// Open MPI's variables first (mpirun), then Slurm's where PMIX_RANK shows that Open MPI can start from them (srun
-// --mpi=pmix), then those of other launchers: PMI_SIZE (MPICH, Intel MPI), MV2_COMM_WORLD_SIZE (MVAPICH), SLURM_NTASKS.
-// A variable that is no positive number is ignored.
+// Looks for Open MPI's variables first (mpirun), then for Slurm's where PMIX_RANK shows that Open MPI can start from
+// them (srun --mpi=pmix), then for those of other launchers: PMI_SIZE (MPICH, Intel MPI), MV2_COMM_WORLD_SIZE
+// (MVAPICH), SLURM_STEP_NUM_TASKS and SLURM_NTASKS. Ignores a number of ranks that is not a positive number.
 [[nodiscard]] Launch read_launch(const Environment& environment);
 
-// The same for this process.
+// Reads the environment of this process.
 [[nodiscard]] Launch read_launch();
 
 }  // namespace tessera::comm

@@ -8,11 +8,11 @@
 
 namespace tessera::comm {
 
-// What is known of the operations so far, and those whose times are not known yet.
+// The totals so far, and the operations whose times are not known yet.
 class Metered::Counts {
  public:
   [[nodiscard]] Traffic& of(OperationKind kind) { return by_kind_[static_cast<std::size_t>(kind)]; }
-  // Adds the times of an operation that was waited for, in which the caller was blocked for so long.
+  // Adds the times of an operation after its wait(), which blocked the caller for `blocked_s`.
   void add_times(std::shared_ptr<const Operation> operation, OperationKind kind, double blocked_s) {
     pending_.push_back({std::move(operation), kind, blocked_s});
     add_passed();

@@ -1,4 +1,5 @@
-// A communicator that counts what goes through it: calls, bytes, time under way, time that was waited for.
+// A communicator that forwards to another one and counts the calls, their bytes, the time that operations were under
+// way and the time that callers waited for them.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,13 @@ enum class OperationKind : std::uint8_t {
 };
 inline constexpr std::size_t operation_kinds = 6;
 
-// Several may wrap one communicator: each counts what goes through it alone. Calls and bytes (traffic.h; none for a
-// barrier) count when an operation starts, its times when it has been waited for; of an operation on the GPU, which the
-// host does not wait for, when it has passed there, or is asked for by traffic(). One thread at a time, handles
-// included. The groups that make_group makes are not counted.
+// Several Metered objects may wrap one communicator: each counts only the calls made through itself. An operation's
+// call and bytes (traffic.h; a barrier has no bytes) count from its start, its times from its wait(). The host does not
+// wait for operations on the GPU, so their times count once the GPU has passed them, or when traffic() is called. Only
+// one thread at a time may use a Metered object and its handles. Groups made by make_group are not counted.
 //
-// A meter's name is set at what it wraps before each operation, so that meters which share it differ in messages.
+// Before each operation it passes its name on to the wrapped communicator, so that messages tell apart the Metered
+// objects that share one.
 class Metered final : public Communicator {
  public:
   explicit Metered(std::shared_ptr<Communicator> wrapped, std::string_view name = {});
@@ -46,8 +48,8 @@ class Metered final : public Communicator {
   void set_name(std::string_view name) override { name_ = name; }
   void set_label(std::string_view label) override { wrapped_->set_label(label); }
 
-  // Since the start: of all operations together, without barriers, which carry nothing; or of one kind. Waits for those
-  // of the GPU that wait() was called for.
+  // Returns the traffic since the start of all operations but barriers, which carry no data; or of one kind. Blocks
+  // until the GPU has passed every operation whose wait() was called.
   [[nodiscard]] Traffic traffic() const;
   [[nodiscard]] Traffic traffic(OperationKind kind) const;
   [[nodiscard]] const std::shared_ptr<Communicator>& wrapped() const { return wrapped_; }
@@ -56,8 +58,9 @@ class Metered final : public Communicator {
   class Counts;
   class MeteredOperation;
 
-  // What is wrapped, by the name of this meter.
+  // Returns the wrapped communicator after setting its name to this object's.
   [[nodiscard]] Communicator& named() const;
+  // Counts a call of `kind` that sends `bytes` and returns a handle that will add the times of `started`.
   [[nodiscard]] Handle counted(OperationKind kind, std::int64_t bytes, Handle started);
 
   const std::shared_ptr<Communicator> wrapped_;

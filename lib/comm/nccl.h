@@ -1,4 +1,5 @@
-// Collectives on memory of the GPU, over NCCL. nccl/nccl_communicator.cpp, or no_nccl.cpp in a program without CUDA.
+// Collectives on GPU memory over NCCL. Implemented in nccl/nccl_communicator.cpp, or in no_nccl.cpp where the program
+// is built without CUDA.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,15 @@ namespace tessera::comm {
 
 class World;
 
-// How pieces that are not of one size, or do not lie side by side, are gathered: each rank sends its piece to each
-// other one; or all pieces are packed at the size of the largest in one all-gather, and unpacked where they belong. The
-// first moves no byte in vain and copies nothing; the second is one collective, which NCCL can route through rings and
-// switches. Which is faster when is for measurement on several GPUs to say; until then the first is what runs.
+// The way to gather pieces of unequal size, or that do not lie side by side. send_receive: each rank sends its piece to
+// each other rank, without padding or copies. padded: one all-gather of pieces padded to the size of the largest, which
+// are then copied to their places; NCCL can route this one collective through rings and switches. Only measurements on
+// several GPUs can tell when each is faster; until then send_receive is the default.
 enum class UnevenBlocks : std::uint8_t { send_receive, padded };
 
-// any: sums of float32 and float64 may be NCCL's, in its order. by_rank: in the order of the ranks, with the bits of
-// the MPI backend; slower, since the values of all ranks come to the one that adds them.
+// The order of floating-point sums. any: NCCL may sum float32 and float64 in its own order. by_rank: sums in rank
+// order, with the bits of the MPI backend; slower, since each rank receives the values of all ranks for the part that
+// it sums.
 enum class SumOrder : std::uint8_t { any, by_rank };
 
 struct NcclOptions {
@@ -25,17 +27,17 @@ struct NcclOptions {
   SumOrder sum_order = SumOrder::any;
 };
 
-// Collective over the world, after device::use_gpu() with a GPU of its own on every rank. All ranks of the world, in
-// its order; what passes between hosts to set it up goes over the world's communicator. Neither it nor a group made of
-// it, nor a handle of theirs, may outlive the world.
+// Collective over the world. Returns a communicator of all ranks of the world, in the world's order. Precondition:
+// every rank has called device::use_gpu() with a GPU that no other rank uses. The set-up communicates over the world's
+// own communicator. Neither the result, nor groups made from it, nor their handles may outlive the world.
 //
-// An operation begins after what device::Stream::compute() was given before the call, on a lane of its own: gathers and
-// broadcasts, rows, reductions. Its handle's wait() makes the compute stream, not the host, wait for its end. Lanes are
-// one stream each for all groups, so all ranks start their operations of all groups in one total order (DESIGN 8), not
-// only in one order a group.
+// An operation begins after the work that device::Stream::compute() was given before the call. It runs on one of three
+// lanes: gathers and broadcasts, row exchanges, reductions. Its handle's wait() makes the compute stream, not the host,
+// wait for its end. All groups share the lanes, one stream each, so all ranks must start the operations of all groups
+// in one total order (DESIGN 8); the same order within each group is not enough.
 //
-// Beyond Communicator: relative to each other a block's pieces lie alike on all ranks; a rank's own piece of a
-// ReduceBlock is overwritten.
+// It requires more than Communicator does: the pieces of a block have the same offsets from each other on all ranks,
+// and an operation may overwrite a rank's own piece of a ReduceBlock.
 [[nodiscard]] std::shared_ptr<Communicator> nccl_communicator(World& world, const NcclOptions& options = {});
 
 }  // namespace tessera::comm

@@ -3,7 +3,7 @@
 
 namespace tessera::comm {
 
-// Nobody comes so far: without CUDA no GPU was found.
+// Never called: a program without CUDA finds no GPU.
 std::shared_ptr<Communicator> nccl_communicator(World&, const NcclOptions&) {
   base::expect(false, "NCCL in a program that was built without CUDA");
   return nullptr;

@@ -59,8 +59,8 @@ void PieceSum::add_block(const Part& part, std::int64_t begin, std::int64_t end,
     return k == rank_ ? own_bytes(part, begin, end) : contributions[static_cast<std::size_t>(k)] + of_contributions;
   };
   auto* const total = reinterpret_cast<std::byte*>(total_.data());
-  // Fewer passes over the block: the first values need no copy if they have the total's type, and the last ones are
-  // combined where the total is added to its target.
+  // Saves passes over the block: the first values are not copied if they have the total's type, and the last ones are
+  // combined in the same pass that adds the total to its target.
   Block block{.total = values_of(0)};
   if (ranks_ == 1 || total_type(part.type) != part.type) {
     start_total(total, block.total, elements, part.type);

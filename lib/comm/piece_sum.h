@@ -1,4 +1,4 @@
-// Sums (or maxima) over the ranks of strided pieces, a stretch of bytes at a time, in the order of the ranks.
+// Sums (or maxima) of the ranks' strided pieces, formed in rank order, a range of bytes at a time.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,11 @@
 
 namespace tessera::comm {
 
+// Says whether the total is added to the values of the target or replaces them.
 enum class TotalGoes : std::uint8_t { added, stored };
 
-// One tensor's part that this rank sums. `own` is what this rank contributes; `target` has its shape, and
-// total_type(type) where the total is added to what is there, `type` where it is stored.
+// The part of one tensor that this rank sums. `own` is this rank's contribution. `target` has the same shape; its
+// elements have total_type(type) where the total is added, `type` where it is stored.
 struct SummedPiece {
   ElementType type{};
   Strided own;
@@ -23,19 +24,19 @@ struct SummedPiece {
   TotalGoes total_goes = TotalGoes::added;
 };
 
-// The same as a block of Communicator::reduce_blocks of `ranks` ranks. Throws std::logic_error if its shapes or types
-// do not fit.
+// Converts a block of Communicator::reduce_blocks into the piece that `rank` of `ranks` sums. Throws std::logic_error
+// if the block's shapes or types do not match.
 [[nodiscard]] SummedPiece summed_piece(const ReduceBlock& block, std::int64_t rank, std::int64_t ranks);
 
 class PieceSum {
  public:
-  // Precondition: no piece has larger elements than the one before it, so that no element is misaligned within the
-  // sequence of bytes. `rank` of `ranks` is this one.
+  // `rank` is this rank, of `ranks`. Precondition: no piece has larger elements than the one before it, so that every
+  // element is aligned within the sequence of bytes.
   PieceSum(std::vector<SummedPiece> pieces, std::int64_t rank, std::int64_t ranks);
-  // Bytes that each rank contributes.
+  // Returns the bytes that each rank contributes.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  // Sums bytes begin to end of all contributions. contributions[k] points to these bytes as rank k sent them; this
-  // rank's own place is not read. Precondition: begin is a multiple of 8, and no stretch is summed twice.
+  // Sums bytes [begin, end) of all contributions. contributions[k] points to these bytes as rank k sent them; this
+  // rank's own entry is not read. Precondition: `begin` is a multiple of 8, and no byte is summed twice.
   void add(std::int64_t begin, std::int64_t end, std::span<const std::byte* const> contributions);
 
  private:
@@ -43,10 +44,10 @@ class PieceSum {
     ElementType type;
     ReduceOperation operation;
     TotalGoes total_goes;
-    std::int64_t begin;  // in the sequence of bytes
+    std::int64_t begin;  // its first byte, counted in the sequence
     ByteSequence own, target;
   };
-  // What there is of a block: a total so far, and what is still to be combined with it (null: nothing).
+  // A block being summed: the total so far, and the values still to be combined with it (null: none).
   struct Block {
     const std::byte* total = nullptr;
     const std::byte* last = nullptr;
@@ -59,7 +60,7 @@ class PieceSum {
   std::vector<Part> parts_;
   std::int64_t bytes_ = 0;
   std::int64_t rank_, ranks_;
-  std::vector<double> total_, packed_;  // a block each; double for the alignment
+  std::vector<double> total_, packed_;  // space for one block each; of double for its alignment
 };
 
 }  // namespace tessera::comm

@@ -24,7 +24,8 @@ void for_each_pair(void* to, const void* from, std::int64_t elements, Change cha
   for (std::int64_t k = 0; k < elements; ++k) change(target[k], source[k]);
 }
 
-// The same for three arrays, of which the last two are combined: change(target, total, value).
+// Combines each element of `total` with that of `values` and calls change(element of `to`, combined value). No two
+// arrays overlap.
 template <class Total, class Value, class Change>
 void for_each_triple(void* to, const void* total, const void* values, std::int64_t elements, ReduceOperation operation,
                      Change change) {

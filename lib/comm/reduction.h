@@ -1,5 +1,5 @@
-// The arithmetic of sums and maxima over ranks, on consecutive elements. Values are combined in the order of the calls,
-// element by element: the same calls give the same bits.
+// The arithmetic of sums and maxima over ranks, on arrays of consecutive elements. Each call combines element by
+// element, so the same calls in the same order give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,17 @@
 
 namespace tessera::comm {
 
-// The type in which values of `type` are combined: float32 for bfloat16, else `type` itself.
+// Returns the type in which values of `type` are combined: float32 for bfloat16, else `type` itself.
 [[nodiscard]] ElementType total_type(ElementType type);
 
-// total = values. Here and below: `values` have `type`, `total` has total_type(type), and neither overlaps the other.
+// total = values. Here and below, `values` has elements of `type` and `total` has elements of total_type(type); no two
+// arrays overlap.
 void start_total(void* total, const void* values, std::int64_t elements, ElementType type);
 
-// total = total + values, or the larger of both. A maximum with a NaN is a NaN.
+// total = total + values, or max(total, values). The maximum of a NaN and any value is NaN.
 void combine(void* total, const void* values, std::int64_t elements, ElementType type, ReduceOperation operation);
 
-// to = total combined with values: the same bits, without a copy of `total` first. `to` is no other array.
+// to = total combined with values: the bits of combine(), without copying `total` first.
 void combine_into(void* to, const void* total, const void* values, std::int64_t elements, ElementType type,
                   ReduceOperation operation);
 
@@ -25,7 +26,7 @@ void combine_into(void* to, const void* total, const void* values, std::int64_t 
 void add_combined(void* sum, const void* total, const void* values, std::int64_t elements, ElementType type,
                   ReduceOperation operation);
 
-// values = total; to bfloat16 rounded to the nearest, ties to even.
+// values = total; bfloat16 is rounded to nearest, ties to even.
 void store_total(void* values, const void* total, std::int64_t elements, ElementType type);
 
 // sum = sum + total, where `sum` has total_type(type) too.

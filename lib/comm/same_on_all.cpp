@@ -16,7 +16,7 @@ namespace tessera::comm {
 
 namespace {
 
-constexpr char separator = '\0';  // between keys and values, none of which has it
+constexpr char separator = '\0';  // after each key and value; neither contains it
 
 std::string text_of(const std::vector<Fact>& facts) {
   std::string text;
@@ -43,7 +43,7 @@ std::string shown(const std::map<std::string, std::string>& values, const std::s
   return found->second.size() <= most ? found->second : found->second.substr(0, most) + "...";
 }
 
-// In the order in which rank 0 has them, then what it lacks.
+// Lists the differences in rank 0's order, then the facts that rank 0 lacks.
 std::string describe_differences(const std::vector<Fact>& first, const std::vector<Fact>& here) {
   constexpr std::size_t most = 5;
   std::map<std::string, std::string> of_first, of_here;
@@ -59,7 +59,7 @@ std::string describe_differences(const std::vector<Fact>& first, const std::vect
   for (const auto& fact : first) compare(fact.key);
   for (const auto& fact : here)
     if (!of_first.contains(fact.key)) compare(fact.key);
-  if (differences.empty()) return "the same things in another order";
+  if (differences.empty()) return "the same values in another order";
   const auto shown_of_them = std::min(differences.size(), most);
   auto text = fmt::format(
       "{}", fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown_of_them), "; "));

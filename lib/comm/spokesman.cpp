@@ -20,7 +20,7 @@ namespace tessera::comm {
 
 namespace {
 
-// A name of the kernel's, of which there is one on this host until its holder ends: an abstract socket address.
+// An abstract socket address: a name that one process of this host can hold at a time, until it ends.
 class Name {
  public:
   explicit Name(const std::string& text) : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -36,7 +36,7 @@ class Name {
   }
   Name(const Name&) = delete;
   Name& operator=(const Name&) = delete;
-  // By another process.
+  // Returns whether another process holds the name.
   [[nodiscard]] bool is_taken() const { return is_taken_; }
 
  private:
@@ -44,7 +44,7 @@ class Name {
   bool is_taken_ = false;
 };
 
-// Whether another process of this program lives that has the same parent.
+// Returns whether another process that runs this program has the same parent.
 bool has_sibling() {
   namespace fs = std::filesystem;
   std::error_code error;

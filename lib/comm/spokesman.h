@@ -1,5 +1,5 @@
-// Who says what all processes of a launcher have to say, where no collective can decide it: they are not joined yet, or
-// MPI cannot join them.
+// Logs a failure that every process of a launch may have, once, where no collective can choose the rank that logs it:
+// MPI has not connected the processes yet, or cannot.
 #pragma once
 
 #include "comm/agreement.h"
@@ -7,9 +7,9 @@
 
 namespace tessera::comm {
 
-// Logs why this process cannot start. Bad input is taken to be that of all processes of the launch: of those that the
-// same parent started on this host the first one speaks, and stays until the others have heard that it has been said.
-// What failed otherwise, failed here alone, and is said with the rank.
+// Logs why this process cannot start. It takes bad input to be common to all processes of the launch: of the processes
+// that one parent started on this host, the first to call this logs it, and waits until the others have ended (1 s at
+// least, 30 s at most), so that they find it logged. Any other failure concerns this process alone; it logs its rank.
 void log_failed_start(const Launch& launch, const Failure& failure);
 
 }  // namespace tessera::comm

@@ -16,7 +16,7 @@ namespace {
 
 enum class Moves : std::uint8_t { to_host, to_gpu, both };
 
-// Pieces of the GPU's memory of one operation, and their places in pinned memory, without gaps between their rows.
+// The pieces of GPU memory of one operation, and a copy of each in pinned memory, without gaps between rows.
 class Mirror {
  public:
   explicit Mirror(KeepAlive keep) : keep_(std::move(keep)) {}
@@ -30,14 +30,14 @@ class Mirror {
     add({data, 1, elements, elements}, type, moves);
   }
 
-  // After the last add(): the values are there when it returns.
+  // Call it after the last add(). The values are in pinned memory when it returns.
   void bring_to_host() {
     pinned_ = device::allocate(device::MemoryKind::pinned, bytes_);
     copy(Moves::to_host);
   }
   void bring_to_gpu() const { copy(Moves::to_gpu); }
 
-  // The place of the k-th piece that was added.
+  // Returns the place in pinned memory of the k-th piece that was added.
   [[nodiscard]] Strided on_host(std::size_t k) const {
     const auto& entry = entries_[k];
     return {pinned_.get() + entry.place, entry.piece.rows, entry.piece.row_elements, entry.piece.row_elements};
@@ -159,7 +159,7 @@ class Staged final : public Communicator {
 
  private:
   [[nodiscard]] bool is_own(std::size_t k) const { return static_cast<std::int64_t>(k) == rank(); }
-  // The host's operation holds the mirror too: its messages go to and from there, whoever drops the handle.
+  // The host's operation keeps the mirror alive too: its messages use that memory even if the handle is dropped.
   static Handle staged(Handle on_host, std::shared_ptr<const Mirror> mirror) {
     return std::make_unique<StagedOperation>(std::move(on_host), std::move(mirror));
   }

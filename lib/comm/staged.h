@@ -1,6 +1,6 @@
-// Collectives on memory of the GPU by way of the host: what an operation needs is copied to pinned memory, passed
-// between ranks in the host's memory, and copied back. The host waits twice an operation: slow, and correct without
-// NCCL; the reference for it (--train.accelerator.backend mpi).
+// Collectives on GPU memory by way of the host (--train.accelerator.backend mpi): an operation copies its data to
+// pinned memory, communicates in host memory, and copies the results back. It is slow, as the host waits twice for each
+// operation, but it needs no NCCL and is the reference for NCCL's results.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace tessera::comm {
 
-// The ranks of `host`, a communicator of host memory. An operation takes its values after what
-// device::Stream::compute() was given before the call; its handle's wait() returns when the results are in the order of
-// that stream. Sums have the host's bits.
+// Returns a communicator of the ranks of `host`, which is a communicator on host memory. An operation reads its values
+// after the work that device::Stream::compute() was given before the call. Its handle's wait() returns when the results
+// are in GPU memory. Sums have the bits of `host`.
 [[nodiscard]] std::shared_ptr<Communicator> staged_communicator(std::shared_ptr<Communicator> host);
 
 }  // namespace tessera::comm

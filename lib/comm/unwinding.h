@@ -1,14 +1,15 @@
-// Whether an exception passes: what other ranks would have to join in must then be left alone.
+// Tells a destructor whether an exception is propagating: it must then skip the calls that other ranks would have to
+// join.
 #pragma once
 
 #include <exception>
 
 namespace tessera::comm {
 
-// A member of what ends with the help of other ranks, for its destructor.
+// A member for classes whose destructor communicates with other ranks.
 class Unwinding {
  public:
-  // Whether an exception that was not there when this was made is on its way now.
+  // Returns whether an exception thrown since this object was made is propagating.
   [[nodiscard]] bool is_under_way() const { return std::uncaught_exceptions() > before_; }
 
  private:

@@ -1,4 +1,4 @@
-// All ranks of a run: started once, at the top of main, and ended with it.
+// All ranks of a run. One World is made at the top of main and lives as long as main.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@
 namespace tessera::comm {
 
 struct WorldOptions {
-  double timeout_s = 600;          // without a sign of life of the ranks it waits for, a collective ends the job
+  // A collective ends the job after this time without a sign of life of the ranks that it waits for.
+  double timeout_s = 600;
   std::int64_t message_bytes = 0;  // the largest message, for tests; a multiple of 8; 0: chosen by the group's size
-  // What passes between ranks of a host from this size on is read from the other's memory, where the kernel lets them.
+  // Sequences of at least this many bytes pass between ranks of one host by reading the other rank's memory, where the
+  // kernel permits it.
   std::int64_t read_bytes = 1 << 20;
 };
 
-// Starts MPI if a launcher of Open MPI started this process, and sets the allocator so that large buffers are kept in
-// the process (an mmap and a page fault for every temporary cost 10 to 20 % of a step on a CPU). A plain start and
-// `mpirun -n 1` are the same thing. Throws Error(bad_input) if more ranks are announced than MPI sees: each would take
-// itself for the only one.
+// Starts MPI if a launcher of Open MPI started this process, and sets the allocator to keep large freed buffers in the
+// process (an mmap and page faults for every temporary cost 10 to 20 % of a step on a CPU). A start without a launcher
+// behaves like `mpirun -n 1`. Throws Error(bad_input) if MPI does not see as many ranks as the launcher announced: each
+// process would take itself for the only one.
 //
-// A rank never fails alone: run() ends the job when the body throws on one rank, and so does a rank that fails while
-// its World is made, and a collective that is stuck or whose messages do not fit, with one message and the failure's
-// exit code. What ranks of several hosts say at the same time is said once a host.
+// A rank never fails alone. The job ends on all ranks, with one message and the failure's exit code, when the body of
+// run() throws on one rank, when a rank fails while it makes its World, when a collective is stuck, and when the
+// messages of a collective do not match. If ranks of several hosts fail at the same time, each host logs one message.
 class World {
  public:
   explicit World(const Launch& launch, const WorldOptions& options = {});
-  // Waits for the other ranks; when an exception passes, ends the job.
+  // Waits for the other ranks. Ends the job instead if an exception is propagating.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -42,23 +44,27 @@ class World {
   [[nodiscard]] std::int64_t size() const { return communicator_->size(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   [[nodiscard]] double timeout_s() const { return timeout_s_; }
-  // The lowest rank that can share memory with this one: the ranks of a host have the same, those of another host
-  // never, whatever the hosts are called.
+  // Returns the lowest rank that can share memory with this one. It identifies the host: equal on the ranks of one
+  // host, different on different hosts, whatever their names.
   [[nodiscard]] std::int64_t first_rank_of_host() const;
-  // What each rank of this host is doing, a line each with a line break before it; empty if nobody launched this rank.
+  // Describes what each rank of this host is doing, one line per rank with a line break before it (16 ranks at most).
+  // Empty if no launcher started this process.
   [[nodiscard]] std::string whereabouts() const;
 
-  // How many signs of life of other ranks were heard so far (a rank at work in a file gives them), after asking for
-  // more: for who waits for ranks elsewhere than in `communicator()` and its groups. Any thread, again and again.
+  // Asks the other ranks for signs of life and returns the number heard so far; a rank that is reading or writing files
+  // gives them. For code that waits for other ranks outside of `communicator()` and its groups. Any thread may call it,
+  // repeatedly.
   [[nodiscard]] std::int64_t signs_of_life();
 
   using Describe = std::function<Failure(const std::exception_ptr&)>;
-  // Calls `body` and returns its exit code. An exception is logged once and becomes its exit code: on all ranks if it
-  // is an AgreedError or there is one rank, otherwise by ending the job.
+  // Calls `body` and returns its exit code. If `body` throws an AgreedError, or throws anything in a world of one rank,
+  // logs the message once and returns the error's code. Ends the job on any other exception. `describe` gives the code
+  // and message of an exception that is no AgreedError.
   [[nodiscard]] base::ExitCode run(const std::function<base::ExitCode()>& body,
                                    const Describe& describe = describe_failure);
 
-  // Logs `message`, unless another rank of this host has spoken before, and ends all ranks. Any thread.
+  // Ends all ranks with the failure's exit code. Logs its message unless a rank of this host has already logged why the
+  // job ends. Any thread may call it.
   [[noreturn]] void end_job(const Failure& failure);
 
  private:
@@ -66,7 +72,7 @@ class World {
 
   double timeout_s_;
   std::shared_ptr<Communicator> communicator_;
-  std::unique_ptr<Mpi> mpi_;  // null: one rank that nobody launched
+  std::unique_ptr<Mpi> mpi_;  // null: one rank, started without a launcher
   Unwinding unwinding_;
 };
 

@@ -1,4 +1,4 @@
-// Small fixed pools of buffers for gathered parameters and their gradients.
+// Fixed pools of a few buffers, for gathered parameters and their gradients.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,28 @@
 
 namespace tessera::device {
 
-// off; fill_with_nan: a slot that is given back is filled with bytes of ones, NaN in every floating type, so that a use
-// after the free is seen.
+// fill_with_nan: give_back() fills the slot with one-bits, which are NaN in every floating type, so that a use after
+// the free shows.
 enum class Poison { off, fill_with_nan };
 
-// Slots of a few sizes, allocated at once and kept. Those on the GPU are filled in the order of Stream::compute(): what
-// other streams still do with a slot must be waited for there before it is given back. Not thread-safe.
+// Slots of a few sizes, all allocated by the constructor and kept. Slots on the GPU are filled in the order of
+// Stream::compute(): before a slot is given back, that stream must wait for the work of other streams on it. Not
+// thread-safe.
 class BufferPool {
  public:
-  // `counts`: bytes of a slot -> how many.
+  // `counts` maps the bytes of a slot to the number of such slots. `purpose` is for messages.
   BufferPool(std::string purpose, const std::map<std::int64_t, std::int64_t>& counts, Poison poison,
              Place place = Place::cpu);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // A free slot of exactly `bytes`, its content undefined; null for 0 bytes. Throws std::logic_error naming the purpose
-  // when none is free: the program holds more than its memory plan said.
+  // Returns a free slot of exactly `bytes` with undefined content, or null for 0 bytes. Throws std::logic_error with
+  // the purpose if none is free: the program then holds more slots than its memory plan allows.
   [[nodiscard]] std::byte* take(std::int64_t bytes);
   void give_back(std::byte* slot, std::int64_t bytes);
 
-  // Memory of at least `bytes` full of NaN that stays so, for tensors of freed units. // only with fill_with_nan
+  // Returns memory of the size of the largest slot that stays full of NaN, for tensors of freed units. Null unless the
+  // mode is fill_with_nan.
   [[nodiscard]] std::byte* poison() const { return poison_page_.get(); }
   [[nodiscard]] std::int64_t allocated_bytes() const { return allocated_; }
 

@@ -1,4 +1,4 @@
-// What memory.cpp needs of the GPU: cuda/memory.cpp or no_cuda/memory.cpp.
+// The GPU's part of memory.cpp, implemented in cuda/memory.cpp or no_cuda/memory.cpp.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tessera::device {
 
-// Here `kind` is pinned or cuda. Null if there is not so much; bytes > 0.
+// Allocates pinned or cuda memory; returns null if there is not enough. Precondition: `kind` is not host, bytes > 0.
 [[nodiscard]] std::byte* allocate_for_gpu(MemoryKind kind, std::int64_t bytes);
 void release_for_gpu(MemoryKind kind, std::byte* memory);
 void fill_on_gpu(void* memory, int byte, std::int64_t bytes);

@@ -1,4 +1,4 @@
-// Numbers in code that runs on a GPU and, in tests, on the CPU, with the same bits.
+// Conversions of numbers in code that runs on a GPU and, in tests, on the CPU, with the same bits on both.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ TESSERA_HOST_AND_GPU T widened(T value) {
   return value;
 }
 
-// To the nearest, ties to even.
+// Rounds to nearest, ties to even; NaN stays NaN.
 TESSERA_HOST_AND_GPU inline void narrow(float value, Bfloat16& to) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);

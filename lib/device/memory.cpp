@@ -22,7 +22,7 @@ const char* name_of(MemoryKind kind) {
   switch (kind) {
     case MemoryKind::host: return "memory";
     case MemoryKind::pinned: return "pinned memory";
-    case MemoryKind::cuda: return "memory of the GPU";
+    case MemoryKind::cuda: return "GPU memory";
   }
   return "memory";
 }
@@ -42,8 +42,9 @@ Memory allocate(MemoryKind kind, std::int64_t bytes) {
   base::expect(bytes >= 0, "{} bytes of memory", bytes);
   const auto rounded = std::max((bytes + alignment - 1) / alignment, std::int64_t{1}) * alignment;
   auto* memory = kind == MemoryKind::host ? allocate_on_host(rounded) : allocate_for_gpu(kind, rounded);
-  base::require(memory != nullptr, "no {} for a buffer of {}; use a smaller model, more ranks, or fsdp_mode fsdp2",
-                name_of(kind), base::format_bytes(static_cast<std::uint64_t>(bytes)));
+  base::require(memory != nullptr,
+                "not enough {} for a buffer of {}; use a smaller model, more ranks, or fsdp_mode fsdp2", name_of(kind),
+                base::format_bytes(static_cast<std::uint64_t>(bytes)));
   return Memory(memory, ReleaseMemory{kind});
 }
 

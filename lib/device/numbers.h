@@ -1,4 +1,4 @@
-// What a run computes with: floating types (DESIGN 5, "Precision"), and where.
+// The floating types that a run computes with (DESIGN 5, "Precision"), and the place where it computes.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,8 +10,8 @@ namespace tessera::device {
 struct Numbers {
   c10::ScalarType master = c10::ScalarType::Float;   // master shards, gradients, optimizer state
   c10::ScalarType compute = c10::ScalarType::Float;  // gathered parameters and activations
-  c10::ScalarType wide = c10::ScalarType::Float;  // router, norm statistics, rotary tables, loss: float32, or float64
-                                                  // in the reference mode
+  // Router, norm statistics, rotary tables, loss: float32, or float64 in the reference mode.
+  c10::ScalarType wide = c10::ScalarType::Float;
   Place place = Place::cpu;
 };
 

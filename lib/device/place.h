@@ -1,4 +1,4 @@
-// Where a run keeps its tensors and computes.
+// The place where a run keeps its tensors and computes.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Streams and events of the GPU in use: what orders the work on it, without the host waiting.
-// (CUDA Runtime API, "Stream Management" and "Event Management".)
+// Streams and events of the GPU in use. They order its work without the host waiting (CUDA Runtime API, "Stream
+// Management" and "Event Management").
 //
-// cuda/stream.cpp, which needs the CUDA runtime alone; without CUDA no_cuda/stream.cpp, where none can be made. Neither
-// throws for what an earlier operation on the GPU did wrong but Error(rank_failed), in CUDA's words.
+// Implemented in cuda/stream.cpp, which needs the CUDA runtime only; no_cuda/stream.cpp, without CUDA, can make neither
+// streams nor events. Any call may report the failure of an earlier operation on the GPU: it then throws
+// Error(rank_failed) with CUDA's error text.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,16 @@ struct CUevent_st;
 
 namespace tessera::device {
 
-// A point in a stream. Copies are the same point; shared because many may wait for it.
+// A point in a stream. Copies stand for the same point, so that several may wait for it.
 class Event {
  public:
-  Event() = default;  // of no stream yet: it has passed
+  Event() = default;  // not recorded: counts as passed
   explicit Event(std::shared_ptr<CUevent_st> event) : event_(std::move(event)) {}
-  // The host waits until it has passed.
+  // Blocks the host until the stream has passed the event.
   void synchronize() const;
   [[nodiscard]] bool has_passed() const;
-  // From `earlier` to this one, as the GPU measured. Both have been recorded; waits for both.
+  // Returns the time from `earlier` to this event as the GPU measured it; blocks until both have passed. Precondition:
+  // both have been recorded.
   [[nodiscard]] double seconds_since(const Event& earlier) const;
   [[nodiscard]] CUevent_st* native() const { return event_.get(); }
 
@@ -32,22 +34,22 @@ class Event {
 
 class Stream {
  public:
-  // The one on which LibTorch computes: CUDA's default stream.
+  // Returns CUDA's default stream, on which LibTorch computes.
   [[nodiscard]] static Stream compute();
-  // One of its own, not ordered with any other but by events, ahead of `compute` where the GPU must choose.
+  // Makes a stream that only events order with others. It has a higher priority than compute().
   [[nodiscard]] static Stream lane();
 
-  // What is given to this stream from now on begins after `event`.
+  // Makes the work given to this stream from now on begin after `event`.
   void wait(const Event& event) const;
-  // A new event after all that was given to this stream so far.
+  // Returns a new event, which passes after the work given to this stream so far.
   [[nodiscard]] Event record() const;
-  // The host waits for all that was given to it.
+  // Blocks the host until the work given to this stream so far is done.
   void synchronize() const;
   [[nodiscard]] CUstream_st* native() const { return stream_.get(); }
 
  private:
   explicit Stream(std::shared_ptr<CUstream_st> stream) : stream_(std::move(stream)) {}
-  std::shared_ptr<CUstream_st> stream_;  // null: the default one
+  std::shared_ptr<CUstream_st> stream_;  // null: the default stream
 };
 
 }  // namespace tessera::device

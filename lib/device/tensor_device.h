@@ -1,4 +1,4 @@
-// LibTorch's name for a place.
+// Converts a Place to LibTorch's device.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,7 +7,7 @@
 
 namespace tessera::device {
 
-// Precondition for cuda: use_gpu() was called. (A file of its own, so that tests can put another device in its place.)
+// Precondition for cuda: use_gpu() was called. This is a file of its own so that tests can link another device instead.
 [[nodiscard]] c10::Device tensor_device(Place place);
 
 }  // namespace tessera::device

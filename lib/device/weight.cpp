@@ -20,7 +20,7 @@ at::Tensor unbound_tensor(const std::vector<std::int64_t>& shape, at::ScalarType
       .make_tensor();
 }
 
-// No swap and no new storage: tensors that a graph saved share the storage and see the new pointer.
+// Keeps the storage and sets only its pointer: tensors that a graph saved share the storage and see the new pointer.
 void bind(const at::Tensor& tensor, void* data) {
   tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, tensor.device()));
 }

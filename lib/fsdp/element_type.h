@@ -1,4 +1,4 @@
-// The names that collectives have for LibTorch's element types.
+// Converts LibTorch's element types to those of collectives.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -7,7 +7,7 @@
 
 namespace tessera::fsdp {
 
-// Throws std::logic_error for a type that collectives do not carry.
+// Throws std::logic_error if collectives do not support `type`.
 [[nodiscard]] comm::ElementType element_type(c10::ScalarType type);
 
 }  // namespace tessera::fsdp

@@ -35,7 +35,7 @@ comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::
   const auto& o = outer.dims;
   const auto& i = inner.dims;
   base::expect(!o.empty() && o.size() == i.size(), "a part of {} dims in {} dims", i.size(), o.size());
-  // The last dim that is cut makes the runs; whole dims before it leave them evenly apart.
+  // The last cut dim determines the rows; uncut dims before it keep them evenly spaced.
   auto cut = o.size() - 1;
   while (cut > 0 && o[cut] == i[cut]) --cut;
   std::int64_t rest = 1, offset = 0, rows = 1;
@@ -186,12 +186,12 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
     const auto kind = state.unit.uses[k].kind;
     const auto group = plan::gather_group(p.placement, kind);
     if (options_.numbers.place != device::Place::cpu && mesh_.communicator(group)->size() == 1) {
-      // Nobody to communicate with, and no communicator that could add on a GPU.
+      // A group of one rank: nothing to communicate, and solo_communicator() cannot add on a GPU.
       p.gradient.add_(part_of(state.weights[k]->gradient(), use.box, p.box));
       continue;
     }
     auto contributions = pieces(p, kind, use.box, state.weights[k]->gradient());
-    // The shard in the same runs, one behind the other.
+    // The shard gradient holds the same rows without gaps.
     const auto& own = contributions[group.empty() ? 0 : static_cast<std::size_t>(layout_.position(rank_, group))];
     const comm::Strided sum{p.gradient.data_ptr(), own.rows, own.row_elements, own.row_elements};
     blocks[group].push_back({type, std::move(contributions), type, sum});

@@ -1,4 +1,4 @@
-// Sharded parameters and the units in which they are gathered, freed and reduced.
+// The sharded parameters of a rank, and the units in which they are gathered, freed and reduced.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,16 +22,16 @@
 
 namespace tessera::fsdp {
 
-// The part of a parameter that this rank keeps for good.
+// The shard of a parameter that this rank keeps for the whole run.
 struct ShardedParameter {
   plan::Placement placement;
   layout::Box box;
-  at::Tensor master;       // of the box's shape, master type
-  at::Tensor gradient;     // the same; zero between steps
-  bool is_primary = true;  // this rank counts the shard in norms
+  at::Tensor master;       // has the box's shape and the master type
+  at::Tensor gradient;     // has the same shape and type; zero between steps
+  bool is_primary = true;  // this rank is the one that counts the shard in norms
 };
 
-// A collective of a group, under way.
+// A collective of the group `group` under way.
 struct Travelling {
   std::string group;
   comm::Handle handle;
@@ -41,13 +41,13 @@ struct StoreOptions {
   device::Numbers numbers;
   plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
   device::Poison poison = device::Poison::off;
-  std::map<std::int64_t, std::int64_t> weight_slots;  // bytes -> count, from the memory plan
-  std::map<std::int64_t, std::int64_t> gradient_slots;
+  std::map<std::int64_t, std::int64_t> weight_slots;    // bytes of a slot -> number of slots, from the memory plan
+  std::map<std::int64_t, std::int64_t> gradient_slots;  // the same
 };
 
-// Allocates shards and pools only, never a whole parameter. Masters are undefined until filled by the caller. gather,
-// free and reduce are called by the executor alone, in the order of the program; gathers and reductions are collective
-// over the groups of the unit's parameters.
+// Allocates shards and pools only, never a whole parameter. Masters are undefined until the caller fills them. Only the
+// executor gathers, frees and reduces units, in the order of the program; start_gather and start_reduce are collective
+// over the groups of the unit's parameters. `layout` and `mesh` outlive this.
 class ParameterStore {
  public:
   ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
@@ -57,24 +57,24 @@ class ParameterStore {
   [[nodiscard]] const std::vector<ShardedParameter>& parameters() const { return memory_->parameters; }
   [[nodiscard]] ShardedParameter& parameter(const std::string& fqn);
 
-  // The weight of use `use` of unit `unit`; its address is stable.
+  // Returns the weight of use `use` of unit `unit`, whose address stays the same.
   [[nodiscard]] device::Weight& weight(std::size_t unit, std::size_t use) { return *units_[unit].weights[use]; }
 
-  // Takes a slot, casts this rank's pieces into their place and starts the all-gather of the rest: the weights are
-  // whole when all that is returned has been waited for. Where the shard is all that is needed the weight is bound to
-  // it and nothing moves.
+  // Takes a slot, casts this rank's shards into their places there and starts the all-gather of the rest. The weights
+  // are complete once all returned collectives have been waited for. A weight whose shard is all that its use needs is
+  // bound to the shard, without copy or communication.
   [[nodiscard]] std::vector<Travelling> start_gather(std::size_t unit);
   // Unbinds the unit's weights at once and gives the slot back.
   void free(std::size_t unit);
 
-  // Binds a zeroed gradient buffer, unless one is bound already or the gradients are the shard's own.
+  // Binds a zeroed gradient buffer, unless the unit has one already. Gradients bound to the shard gradient need none.
   void take_gradient(std::size_t unit);
-  // Starts the reduce-scatter of the unit's gradient buffer into the shard gradients. When all that is returned has
-  // been waited for, the buffer is to be given back.
+  // Starts the reduce-scatter of the unit's gradient buffer, which adds to the shard gradients. The caller waits for
+  // all returned collectives, then calls give_back_gradient().
   [[nodiscard]] std::vector<Travelling> start_reduce(std::size_t unit);
   void give_back_gradient(std::size_t unit);
 
-  // The parameters, by their indices, whose first use is in the unit.
+  // Returns the indices of the parameters that are used first in this unit.
   [[nodiscard]] const std::vector<std::size_t>& home_parameters(std::size_t unit) const {
     return units_[unit].home_parameters;
   }
@@ -94,8 +94,8 @@ class ParameterStore {
     bool has_gradient = false;
   };
 
-  // All that collectives read and write here. What is under way holds it: an exception that ends the run must not free
-  // what another rank still reads, or what is still written.
+  // All memory that collectives read and write here. Collectives under way keep it alive: an exception that ends the
+  // run must not free memory that another rank still reads, or that is still written.
   struct Memory {
     explicit Memory(const StoreOptions& options);
     device::BufferPool weights, gradients;
@@ -112,15 +112,15 @@ class ParameterStore {
   std::int64_t rank_;
   StoreOptions options_;
   const std::shared_ptr<Memory> memory_;
-  std::unordered_map<std::string, std::size_t> by_fqn_;  // index in the parameters
+  std::unordered_map<std::string, std::size_t> by_fqn_;  // FQN -> index in the parameters
   std::vector<UnitState> units_;
 };
 
-// The part `inner` of a tensor that holds `outer`: a view. Precondition: inner lies within outer.
+// Returns a view of the part `inner` of a tensor that holds the box `outer`. Precondition: inner lies within outer.
 [[nodiscard]] at::Tensor part_of(const at::Tensor& tensor, const layout::Box& outer, const layout::Box& inner);
 
-// The part `inner` of a contiguous tensor that holds `outer`, as strided memory. Precondition: inner lies within outer;
-// of the dims in which they differ all but the first are one.
+// Returns the part `inner` of a contiguous tensor that holds the box `outer`, as strided memory. Precondition: inner
+// lies within outer, and the boxes differ in at most one dim besides dim 0.
 [[nodiscard]] comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::Box& outer,
                                          const layout::Box& inner);
 

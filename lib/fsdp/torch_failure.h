@@ -1,4 +1,4 @@
-// What comm::describe_failure says of an exception, and of LibTorch's errors without their stack traces.
+// Describes exceptions as comm::describe_failure does, and LibTorch's errors without their stack traces.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace tessera::fsdp {
 
-// rank_failed for an error of LibTorch.
+// Returns rank_failed and the message of an error of LibTorch; comm::describe_failure's result for other exceptions.
 [[nodiscard]] comm::Failure describe_failure(const std::exception_ptr& error);
 
 }  // namespace tessera::fsdp

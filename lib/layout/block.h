@@ -1,4 +1,4 @@
-// Blocks of a dimension and boxes of a tensor: the arithmetic of every shard.
+// Blocks of a dim and boxes of a tensor: the arithmetic behind every shard.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tessera::layout {
 
-// Half-open range of indices of one dim; empty when begin == end.
+// A half-open range of indices of one dim, empty if begin == end.
 struct Block {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -14,8 +14,8 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-// Block `index` of `size` elements cut into `parts` blocks of ceil(size / parts): the last ones may be short or empty
-// (an empty block is [size, size)). Precondition: size >= 0, parts >= 1, 0 <= index < parts.
+// Divides `size` elements into `parts` blocks of ceil(size / parts) elements and returns block `index`. The last blocks
+// may be short or empty; an empty one is [size, size). Precondition: size >= 0, parts >= 1, 0 <= index < parts.
 [[nodiscard]] Block block_of(std::int64_t size, std::int64_t parts, std::int64_t index);
 
 // A rectangular part of a tensor: one block per dim.
@@ -26,10 +26,11 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// The box of a whole tensor of `shape`.
+// Returns the box of a whole tensor of `shape`.
 [[nodiscard]] Box whole_box(const std::vector<std::int64_t>& shape);
 
-// The common part; a box with an empty block where there is none. Precondition: equal numbers of dims.
+// Returns the common part of two boxes. If there is none, some block of the result is empty. Precondition: equal
+// numbers of dims.
 [[nodiscard]] Box intersect(const Box& a, const Box& b);
 
 }  // namespace tessera::layout

@@ -23,7 +23,7 @@ std::int64_t Grid::size() const {
   return product;
 }
 
-// In grid order, whatever the order of `names`.
+// Returns the axes in grid order, whatever the order of `names`.
 std::vector<Grid::Stride> Grid::strides_of(const std::vector<std::string>& names) const {
   for (const std::string& name : names) base::expect(has_axis(name), "no axis {} in this grid", name);
   std::vector<Stride> found;

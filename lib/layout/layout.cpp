@@ -42,7 +42,7 @@ std::vector<std::string> parts_of(const std::string& joined) {
   return parts;
 }
 
-// The axes of the dense grid that a name stands for.
+// Returns the axes of the dense grid that a name stands for.
 std::vector<std::string> dense_axes_of(const std::string& part) {
   if (part == "world") return {"pp", "dp_replicate", "dp_shard", "ulysses", "cp", "tp"};
   if (part == "fsdp") return {"dp_shard", "ulysses", "cp"};
@@ -54,7 +54,7 @@ bool has_all_axes(const Grid& grid, const std::vector<std::string>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return grid.has_axis(axis); });
 }
 
-// "{0,2,4,6}"; "{0,1,2,...,1023}" of more than 8 members.
+// Returns "{0,2,4,6}", or for more than 8 members "{0,1,2,...,1023}".
 std::string members_text(const Group& group) {
   constexpr std::size_t most = 8, first = 3;
   if (group.size() <= most) return fmt::format("{{{}}}", fmt::join(group, ","));
@@ -62,9 +62,9 @@ std::string members_text(const Group& group) {
   return fmt::format("{{{},...,{}}}", fmt::join(begin, ","), group.back());
 }
 
-// "{0,1} {2,3}", and the number of groups if not all of them fit a line.
+// Returns "{0,1} {2,3}"; if not all groups fit into a line, the first ones and the number of groups.
 std::string groups_text(const Layout& layout, const std::string& name) {
-  constexpr std::size_t line = 72, most = 1 + line / 4;  // "{0} " is the shortest
+  constexpr std::size_t line = 72, most = 1 + line / 4;  // the shortest group is "{0} "
   std::string text;
   for (const Group& group : layout.groups(name, most)) {
     const std::string members = members_text(group);

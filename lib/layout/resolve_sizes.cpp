@@ -9,15 +9,15 @@
 namespace tessera::layout {
 namespace {
 
-constexpr std::int64_t fill = -1;  // "whatever makes the product the world"
+constexpr std::int64_t fill = -1;  // stands for the size that makes the product equal to the world
 
-// A size under its name in the settings.
+// A size and its name in the settings.
 struct NamedSize {
   std::string name;
   std::int64_t* size;
 };
 
-// "1, 2, 4 or 8": the divisors of n.
+// Returns the divisors of n as text: "1, 2, 4 or 8".
 std::string divisors_text(std::int64_t n) {
   std::vector<std::int64_t> divisors;
   std::vector<std::int64_t> large;
@@ -33,7 +33,7 @@ std::string divisors_text(std::int64_t n) {
   return fmt::format("{} or {}", fmt::join(divisors, ", "), last);
 }
 
-// "train.accelerator.dp_replicate_size = 3 and train.accelerator.tp_size = 2": the sizes above 1.
+// Returns "train.accelerator.dp_replicate_size = 3" and the like for each size above 1.
 std::vector<std::string> factors_of(const std::vector<NamedSize>& given) {
   std::vector<std::string> factors;
   for (const NamedSize& axis : given)
@@ -47,7 +47,7 @@ std::string product_text(const std::vector<NamedSize>& given, std::int64_t produ
   return factors.size() == 1 ? factors.front() : fmt::format("{} make {}, which", fmt::join(factors, " and "), product);
 }
 
-// Sets the one size that is still to be filled, if any, so that the product of all is `world`.
+// Sets the size that is still to be filled, if any, so that the product of all sizes is `world`.
 void fill_world(const std::array<NamedSize, 6>& axes, std::int64_t world, base::Problems& problems) {
   std::vector<NamedSize> given;
   const NamedSize* open = nullptr;
@@ -105,7 +105,7 @@ bool is_identifier(const std::string& name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
-// Names from which every group name of the layout follows must not produce one that exists already.
+// Returns whether a group name made from `name` would equal another group name of the layout.
 bool is_reserved(const std::string& name) {
   static const std::array<const char*, 10> taken{"world", "fsdp",    "data", "dense", "dp",
                                                  "pp",    "ulysses", "cp",   "tp",    "dp_shard"};
@@ -118,7 +118,7 @@ void check_names(const std::vector<std::string>& names, base::Problems& problems
     const std::string place = fmt::format("train.accelerator.extra_parallel_names[{}] = \"{}\"", i, names[i]);
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
         names.begin() + static_cast<std::ptrdiff_t>(i))
-      problems.add("{} stands there twice; a name may appear once", place);
+      problems.add("{} repeats an earlier name; use each name once", place);
     else if (!is_identifier(names[i]))
       problems.add("{} is not a name; use letters, digits and '_', not a digit first, as in ep or emb", place);
     else if (is_reserved(names[i]))
@@ -127,7 +127,7 @@ void check_names(const std::vector<std::string>& names, base::Problems& problems
   }
 }
 
-// "8 data-parallel ranks", "4 data-parallel ranks of one replica and tensor-parallel lane".
+// Returns "8 data-parallel ranks", or "4 data-parallel ranks of one replica and tensor-parallel lane".
 std::string ranks_text(const LayoutSizes& sizes, std::int64_t ranks) {
   std::vector<std::string> of;
   if (sizes.pp > 1) of.emplace_back("stage");
@@ -148,14 +148,14 @@ void check_divides(const LayoutSizes& sizes, base::Problems& problems) {
   }
 }
 
-// Whether the three lists belong together.
+// Returns whether the lengths of the three lists match.
 bool lengths_agree(const config::AcceleratorSettings& settings) {
   const std::size_t names = settings.extra_parallel_names.size();
   const std::size_t placements = settings.extra_parallel_placement_innermost.size();
   return settings.extra_parallel_sizes.size() == names && (placements == 0 || placements == names);
 }
 
-// Empty when the three lists do not belong together.
+// Returns one entry per name; none if the lengths of the three lists do not match.
 std::vector<ExtraParallel> pair_lists(const config::AcceleratorSettings& settings) {
   if (!lengths_agree(settings)) return {};
   const std::vector<std::string>& names = settings.extra_parallel_names;

@@ -1,4 +1,4 @@
-// Which sequences of a global batch each rank processes, micro-step by micro-step.
+// The division of a global batch: the sequences that each rank processes in each micro-step.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,14 @@
 
 namespace tessera::layout {
 
-// A global batch of `global_batch` sequences is processed in micro-steps of micro_batch_size * data_ranks sequences, in
-// order; the last micro-step may be short. Within a micro-step the sequences are dealt in consecutive blocks as evenly
-// as possible (sizes differ by at most one, the larger ones first), so that 10 sequences on 3 ranks give [4, 3, 3].
-// Returned: per micro-step the half-open range of positions in the global batch that `data_rank` processes, perhaps
-// empty.
+// Returns for each micro-step the range of positions in the global batch that `data_rank` processes; it may be empty.
+// The ranks process the `global_batch` sequences in order, in micro-steps of micro_batch_size * data_ranks sequences;
+// the last micro-step may be short. Each micro-step is divided into consecutive blocks whose sizes differ by at most
+// one, larger ones first: 10 sequences on 3 ranks give [4, 3, 3].
 [[nodiscard]] std::vector<Block> sequences_of_rank(std::int64_t global_batch, std::int64_t micro_batch_size,
                                                    std::int64_t data_ranks, std::int64_t data_rank);
 
-// Number of micro-steps of that global batch: ceil(global_batch / (micro_batch_size * data_ranks)).
+// Returns the number of micro-steps of that global batch: ceil(global_batch / (micro_batch_size * data_ranks)).
 [[nodiscard]] std::int64_t micro_steps(std::int64_t global_batch, std::int64_t micro_batch_size,
                                        std::int64_t data_ranks);
 

@@ -10,7 +10,8 @@ namespace tessera::mesh {
 
 namespace {
 
-// The communicator of `own`, one of the `groups` that the world's ranks are divided into; `alone` is this rank's.
+// Returns the communicator of `own`, which is this rank's among the `groups` that divide the world's ranks. `alone` is
+// the communicator of this rank alone.
 std::shared_ptr<comm::Communicator> make(const std::vector<layout::Group>& groups, const layout::Group& own,
                                          const std::shared_ptr<comm::Communicator>& world,
                                          const std::shared_ptr<comm::Communicator>& alone) {
@@ -19,7 +20,8 @@ std::shared_ptr<comm::Communicator> make(const std::vector<layout::Group>& group
   return are_single ? alone : world->make_group(own);
 }
 
-// By name; names that divide the ranks alike share a communicator. Every rank makes the same ones in the same order.
+// Makes the communicators of all group names. Names that divide the ranks alike share one. Collective: every rank makes
+// the same ones in the same order.
 std::map<std::string, std::shared_ptr<comm::Communicator>> make_all(const layout::Layout& layout,
                                                                     const std::shared_ptr<comm::Communicator>& world,
                                                                     const std::shared_ptr<comm::Communicator>& alone) {

@@ -1,5 +1,5 @@
-// The communicators of a layout: one for each name of this rank's groups, and where the run computes on GPUs two, for
-// memory there and of the host. Names that stand for the same groups share one below, but each counts its own traffic.
+// The communicators of a layout: for each group name one on host memory and, if the run computes on GPUs, one on GPU
+// memory. Names that divide the ranks alike share one underlying communicator, but each counts its own traffic.
 #pragma once
 
 #include <map>
@@ -14,18 +14,18 @@ namespace tessera::mesh {
 
 class Mesh {
  public:
-  // Collective over the world, which must outlive what this makes. Rank k of a group's communicator is the k-th of
-  // Layout::group. `gpu_world`: the world's ranks in its order, for memory of the GPU (comm/nccl.h, comm/staged.h);
-  // null where the run computes on the CPU. Precondition: layout.world() == world->size().
+  // Collective over the world, which must outlive the communicators. Rank k of a group's communicator is the k-th rank
+  // of Layout::group. `gpu_world` has the world's ranks in the same order, on GPU memory (comm/nccl.h, comm/staged.h);
+  // it is null if the run computes on the CPU. Precondition: layout.world() == world->size().
   Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world,
        const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
 
-  // The communicator of this rank's group `name` (see Layout::group_names), for memory where the run computes; the
-  // group of one rank for "".
+  // Returns the communicator of this rank's group `name` (see Layout::group_names), on the memory where the run
+  // computes. The name "" stands for this rank alone. Throws std::logic_error if there is no such group.
   [[nodiscard]] const std::shared_ptr<comm::Communicator>& communicator(const std::string& name) const;
-  // The same for memory of the host: on the CPU the same object.
+  // Returns the same group's communicator on host memory. On the CPU it is the same object.
   [[nodiscard]] const std::shared_ptr<comm::Communicator>& host(const std::string& name) const;
-  // What each of them has moved since the start, by name: in both kinds of memory.
+  // Returns the traffic of each group since the start, by name, in both kinds of memory together.
   [[nodiscard]] std::map<std::string, comm::Traffic> traffic() const;
 
  private:

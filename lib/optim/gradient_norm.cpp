@@ -18,15 +18,15 @@
 namespace tessera::optim {
 namespace {
 
-// Elements per partial sum: fixed, so that threads do not change the order of additions.
+// Elements per partial sum: fixed, so that the number of threads does not change the order of additions.
 constexpr std::int64_t chunk_elements = 1 << 15;
-// Elements of a GPU that are scaled at a time: 32 MiB in float64.
+// Elements that a GPU scales at a time: 32 MiB in float64.
 constexpr std::int64_t scaled_elements = 1 << 22;
 
-// Maximum that keeps NaN, whichever side it is on.
+// Returns the maximum, or NaN if either value is NaN.
 double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
-// Eight sums side by side: the additions of one chain would wait for each other.
+// Adds in eight independent sums, since in a single one each addition would wait for the one before.
 template <class T, class Power>
 double sum_of(const T* data, std::int64_t count, Power power) {
   std::array<double, 8> lanes{};
@@ -81,7 +81,7 @@ bool is_scaled(double norm_type) { return norm_type != 1.0 && norm_type != 2.0 &
 
 namespace {
 
-// A scale that nothing is divided by: its group has no gradient, or one that is not finite.
+// Returns whether the scale cannot divide: its group's gradient is zero or not finite.
 bool is_the_part(double scale) { return scale == 0 || !std::isfinite(scale); }
 
 double part_on_cpu(const at::Tensor& gradient, double norm_type, double scale) {
@@ -94,7 +94,7 @@ double part_on_cpu(const at::Tensor& gradient, double norm_type, double scale) {
   return 0;
 }
 
-// [] float64, where the gradient is.
+// Returns a [] float64 tensor on the gradient's device.
 at::Tensor part_on_gpu(const at::Tensor& gradient, double norm_type, double scale) {
   const auto number = gradient.options().dtype(at::kDouble);
   if (is_the_part(scale)) return at::full({}, scale, number);
@@ -112,7 +112,7 @@ at::Tensor part_on_gpu(const at::Tensor& gradient, double norm_type, double scal
   return sum;
 }
 
-// The parts of all gradients; the host waits for a GPU once.
+// Returns the part of each gradient; blocks the host once for all gradients on a GPU.
 std::vector<double> parts_of(std::span<const GroupedGradient> gradients, double norm_type,
                              std::span<const double> scales) {
   std::vector<double> parts;

@@ -35,8 +35,8 @@ at::Tensor scalar(double value, const at::Tensor& beside) {
   return at::full({}, value, beside.options().dtype(at::kFloat));
 }
 
-// The fused kernels divide gradients by a float32 scalar while they read them. In float64 that scalar would be too
-// coarse.
+// Returns the divisor for the fused kernels, which divide gradients by a float32 scalar as they read them; nothing if
+// the factor is 1. Where a float32 divisor does not do (for 0, or float64 gradients), multiplies the gradients itself.
 std::optional<at::Tensor> apply_factor(double factor, const std::vector<at::Tensor>& gradients) {
   if (factor == 1.0 || gradients.empty()) return std::nullopt;
   if (factor != 0.0 && gradients.front().scalar_type() == at::kFloat) return scalar(1.0 / factor, gradients.front());
@@ -89,7 +89,7 @@ void Optimizer::step_adamw(Group& group, double lr, const std::optional<at::Tens
                     settings_.betas[0], settings_.betas[1], group.weight_decay, settings_.eps, false, false, divisor);
 }
 
-// A zero buffer makes the first step of momentum what torch's "first step" does: buffer = gradient.
+// The momentum buffer begins as zero, so the first step sets it to the gradient, as torch's first step does.
 void Optimizer::step_sgd(Group& group, double lr, const std::optional<at::Tensor>& divisor) {
   at::_fused_sgd_(group.masters, group.gradients, group.first_moments, group.weight_decay, settings_.momentum, lr, 0.0,
                   false, false, false, divisor);

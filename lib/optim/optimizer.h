@@ -18,44 +18,43 @@
 
 namespace tessera::optim {
 
-// What a rank keeps of one parameter. Both tensors are contiguous, of one shape and of one type (float32 or float64),
-// perhaps empty; they share their storage with whoever made them, and the optimizer writes through them.
+// A rank's shard of one parameter. Both tensors are contiguous and have the same shape and type (float32 or float64);
+// they may be empty. They share their storage with the caller's tensors, and the optimizer writes through them.
 struct OptimizedShard {
   std::string fqn;
   at::Tensor master;
   at::Tensor gradient;
 };
 
-// A moment of a parameter: checkpointed and compared between replicas like the shard that it belongs to.
+// A moment of a parameter, which is checkpointed and compared between replicas like the shard that it belongs to.
 struct StateTensor {
   std::string fqn;
   std::string name;   // "exp_avg", "exp_avg_sq" (AdamW), "momentum_buffer" (SGD with momentum)
-  at::Tensor tensor;  // shape and type of the master; shares storage with the optimizer
+  at::Tensor tensor;  // has the master's shape and type; shares storage with the optimizer
 };
 
 class Optimizer {
  public:
-  // State exists for every shard from here on, zero, whether or not its parameter ever gets a gradient; SGD without
-  // momentum has none. Throws std::logic_error unless the shards are those of the groups' parameters, each exactly
-  // once.
+  // Makes zeroed moments for every shard, even if its parameter never gets a gradient; SGD without momentum has none.
+  // Throws std::logic_error unless `shards` holds each parameter of `groups` exactly once, and no other.
   Optimizer(config::OptimizerSettings settings, const DecayGroups& groups, std::vector<OptimizedShard> shards);
 
-  // One update of every master with `gradient_factor` times its gradient (the factor of clipping, finite). Afterwards
-  // the gradients hold no defined values: a new step zeroes them. Communicates nothing.
+  // Updates every master once with `gradient_factor` times its gradient. `gradient_factor` is clip_factor's and must be
+  // finite. The gradients are undefined afterwards; the caller zeroes them for the next step. Does not communicate.
   void step(double lr, double gradient_factor);
-  // The next step calls `wait` before it writes anything, once: a thread that reads masters and moments until then has
-  // its end there.
+  // Registers a callback that runs once, before the next step writes anything; use it to wait for a thread that reads
+  // masters and moments. Null removes it.
   void before_next_step(std::function<void()> wait) { wait_ = std::move(wait); }
 
-  // Updates made; with the moments all that must be saved to go on bit-identically.
+  // Returns the number of updates made. With the moments it is all the state that a bit-identical resume needs.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  // In the order of the shards.
+  // Returns the moments in the order of the shards.
   [[nodiscard]] std::vector<StateTensor> state() const;
   [[nodiscard]] const std::vector<OptimizedShard>& shards() const { return shards_; }
 
  private:
-  // Shards with one weight decay, none of them empty, as the kernels take them.
+  // The non-empty shards with the same weight decay, in the lists that the kernels take.
   struct Group {
     double weight_decay = 0;
     std::vector<at::Tensor> masters, gradients, first_moments, second_moments;
@@ -66,7 +65,7 @@ class Optimizer {
 
   config::OptimizerSettings settings_;
   std::vector<OptimizedShard> shards_;
-  std::vector<at::Tensor> first_moments_, second_moments_;  // per shard; undefined where the type keeps none
+  std::vector<at::Tensor> first_moments_, second_moments_;  // one per shard; undefined if the optimizer type has none
   std::vector<Group> groups_;
   std::int64_t steps_ = 0;
   std::function<void()> wait_;

@@ -9,18 +9,18 @@
 namespace tessera::plan {
 namespace {
 
-// What matched a parameter first.
+// An entry of the plan that matched a parameter, and its extra parallel.
 struct Match {
   std::string name;
   const PlanEntry* entry;
 };
 
-// Two patterns that hit the same parameters.
+// Two patterns that match the same parameters.
 struct Overlap {
   Match first;
   Match second;
-  std::string fqn;  // the first such parameter
-  int parameters = 1;
+  std::string fqn;     // the first such parameter
+  int parameters = 1;  // the number of such parameters
 };
 
 class Assignment {

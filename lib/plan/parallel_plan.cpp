@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr const char* plan_key = "extra_parallel_plan";
 
-// Cuts the first component off `rest`.
+// Removes the first component from `rest` and returns it.
 std::string_view next_component(std::string_view& rest) {
   const std::size_t dot = rest.find('.');
   const std::string_view component = rest.substr(0, dot);
@@ -26,7 +26,8 @@ std::string_view next_component(std::string_view& rest) {
   return component;
 }
 
-// One component; `*` stands for any characters. Goes back to the last star only: enough, since a star takes anything.
+// Matches one component; `*` stands for any characters. On a mismatch it goes back to the last star only, which is
+// enough because an earlier star could not lead to more matches.
 bool component_matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;
   std::size_t n = 0;
@@ -49,7 +50,7 @@ bool component_matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-// What is wrong with a pattern, or empty.
+// Returns the fault of a pattern; empty: none.
 std::string pattern_fault(const std::string& pattern) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
@@ -113,7 +114,7 @@ std::optional<base::JsonDocument> parse_text(std::string_view text, const std::s
   try {
     return base::parse_json(text, source, base::JsonComments::allowed);
   } catch (const base::Error& error) {
-    problems.add(error.what());  // one problem among those of the whole input, which its owner throws
+    problems.add(error.what());  // a syntax error is one problem among those of all inputs
     return std::nullopt;
   }
 }

@@ -1,9 +1,9 @@
-// Parallel plans: JSON that names, for every extra parallel, the parameters whose dim 0 it shards.
+// Parallel plans: JSON that names, for each extra parallel, the parameters whose dim 0 it shards.
 //
 //   {"extra_parallel_plan": {"ep": {"model.layers.*.mlp.experts.gate_proj": "Shard(0)"}, "emb": {...}}}
 //
-// `*` matches within one name component. The grammar for people is parallel_plans/README.md; the built-in plan is made
-// at configure time from parallel_plans/qwen3_moe.json.
+// `*` matches within one name component. parallel_plans/README.md explains the grammar to users; CMake makes the
+// built-in plan from parallel_plans/qwen3_moe.json at configure time.
 #pragma once
 
 #include <map>
@@ -23,29 +23,30 @@ struct PlanEntry {
 };
 
 struct ParallelPlan {
-  std::string source;                                      // file name, for messages
+  std::string source;                                      // the file's name, for messages
   std::map<std::string, std::vector<PlanEntry>> patterns;  // extra parallel -> patterns in file order
 };
 
-// Parses plan text (JSON; comments allowed); syntax, unknown keys, values other than "Shard(0)" and duplicates are
-// added to `problems`, each as "source:line: reason".
+// Parses a plan from JSON text, which may have comments. Reports syntax errors, unknown keys, invalid patterns, values
+// other than "Shard(0)" and duplicates, each as "source:line: reason".
 [[nodiscard]] ParallelPlan parse_plan(std::string_view text, const std::string& source, base::Problems& problems);
 
-// The plan of the model family that is built in.
+// Returns the built-in plan for the model family.
 [[nodiscard]] const ParallelPlan& built_in_plan();
 
-// `pattern` against an FQN, component by component; `*` stands for any characters (also none) but '.'.
+// Returns whether `pattern` matches an FQN, component by component; `*` stands for any characters but '.', or none.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view fqn);
 
-// FQN -> extra parallel, for the parameters that any of `names` shards. Problems: a pattern that matches nothing (with
-// the nearest name), a parameter matched twice, a name without an entry. Entries of names not listed are left out.
+// Maps the FQN of each parameter that one of the extra parallels `names` shards to that extra parallel. Reports
+// patterns that match nothing (with the nearest name), parameters matched twice, and names without an entry in the
+// plan. Ignores the plan's entries for other names.
 [[nodiscard]] std::map<std::string, std::string> assign(const ParallelPlan& plan,
                                                         const std::vector<base::ParameterSpec>& parameters,
                                                         const std::vector<std::string>& names,
                                                         base::Problems& problems);
 
-// "model.layers.*.mlp.gate.weight" of "model.layers.3.mlp.gate.weight": components that are numbers become `*`. One
-// name for what all layers have in common, in messages.
+// Replaces components that are numbers by `*`: "model.layers.3.mlp.gate.weight" becomes
+// "model.layers.*.mlp.gate.weight". Messages use it to name the parameters of all layers at once.
 [[nodiscard]] std::string pattern_of(std::string_view fqn);
 
 }  // namespace tessera::plan

@@ -14,7 +14,7 @@ namespace {
 
 using base::ParameterSpec;
 
-// The dim of an ordinary parameter that FSDP cuts over `ranks` ranks.
+// Returns the dim of an ordinary parameter that FSDP cuts over `ranks` ranks.
 std::int64_t fsdp_dim(const ParameterSpec& parameter, std::int64_t ranks) {
   const std::vector<std::int64_t>& shape = parameter.shape;
   if (shape.size() != 3 || shape[0] >= ranks) return 0;
@@ -49,7 +49,7 @@ Placement extra_placement(const ParameterSpec& parameter, const std::string& x, 
   return placement;
 }
 
-// Parameters that a plan names but that have no dim for FSDP: one problem for all layers.
+// Reports parameters that a plan names but that have no dim for FSDP, once for all layers.
 void check_has_dim_1(const std::vector<ParameterSpec>& parameters, const std::map<std::string, std::string>& assigned,
                      base::Problems& problems) {
   std::vector<std::string> reported;
@@ -61,8 +61,7 @@ void check_has_dim_1(const std::vector<ParameterSpec>& parameters, const std::ma
     reported.push_back(kind);
     problems.add(
         "{} of shape [{}] cannot be split by {}: dim 0 is the extra parallel's and it has no dim 1 for FSDP; leave it "
-        "out "
-        "of the plan",
+        "out of the plan",
         kind, fmt::join(parameter.shape, ", "), found->second);
   }
 }
@@ -71,7 +70,7 @@ bool is_cut_by_extra(const Placement& placement, const Cut& cut) {
   return !placement.extra.empty() && cut.group == placement.extra;
 }
 
-// Cuts by block within what is left of the dim, so that an order of several cuts of one dim would be right too.
+// Cuts within the block that earlier cuts left, so that several cuts of one dim would be right too.
 void apply(const Cut& cut, const layout::Layout& layout, std::int64_t rank, layout::Box& box) {
   layout::Block& dim = box.dims.at(static_cast<std::size_t>(cut.dim));
   const layout::Block part =
@@ -79,7 +78,7 @@ void apply(const Cut& cut, const layout::Layout& layout, std::int64_t rank, layo
   dim = {dim.begin + part.begin, dim.begin + part.end};
 }
 
-// "gate_proj by ep, up_proj by none": who cuts the members of a stack.
+// Describes how the members of a stack are cut: "gate_proj by ep, up_proj by none".
 std::string stack_text(const std::vector<const Placement*>& stack) {
   std::vector<std::string> parts;
   for (const Placement* placement : stack)

@@ -1,7 +1,7 @@
-// Where each parameter's elements live: an ordered list of cuts, and what follows from it.
+// The placement of each parameter's elements on the ranks: an ordered list of cuts, from which boxes and groups follow.
 //
-// Sizes, groups and boxes are read from here by gather, reduce, clip, check, initial values, checkpoint and memory
-// plan, which never see the names of extra parallels.
+// Gather, reduce, clipping, checks, initial values, checkpoints and the memory plan take sizes, groups and boxes from
+// here and never see the names of extra parallels.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace tessera::plan {
 
-// `dim` of a tensor is cut into ceil-blocks over the ranks of layout group `group` ("ep", "ep_fsdp", "fsdp").
+// Divides `dim` of a tensor into blocks (layout::block_of) over the ranks of the layout's group `group`: "ep",
+// "ep_fsdp" or "fsdp", for example.
 struct Cut {
   std::string group;
   std::int64_t dim = 0;
@@ -25,55 +26,59 @@ struct Cut {
 
 struct Placement {
   base::ParameterSpec parameter;
-  std::vector<Cut> cuts;   // outermost first; different dims
-  std::string extra;       // name of the extra parallel that cuts dim 0, or empty
-  std::string norm_group;  // label of its gradient norm: "dense", or the extra parallel's name
-  // Ranks that hold the same shard: "dp_replicate", "x_replicate", under ddp "dp_replicate+fsdp", "x_replicate+x_fsdp".
+  std::vector<Cut> cuts;   // outermost first, of different dims
+  std::string extra;       // the name of the extra parallel that cuts dim 0, or empty
+  std::string norm_group;  // the group that its gradient norm counts in: "dense", or the extra parallel's name
+  // The group of ranks that hold the same shard: "dp_replicate", "x_replicate"; under ddp "dp_replicate+fsdp",
+  // "x_replicate+x_fsdp".
   std::string replicate_group;
 };
 
-enum class MasterSharding { sharded, whole };  // whole: `ddp`, masters are not cut by the FSDP group
+enum class MasterSharding { sharded, whole };  // whole: fsdp_mode ddp, in which the FSDP group does not cut masters
 
-// The placement of every parameter, in the order of `parameters`. Ordinary parameters are cut by FSDP on dim 0; stacks
-// of experts (3 dims) with fewer experts than ranks on the dim with the smallest largest block (ties: the first);
-// parameters of an extra parallel on dim 0 by it and on dim 1 by its FSDP group. An extra parallel of size 1 leaves
-// ordinary parameters, but its patterns are checked like any other's. Problems: those of assign(), and a parameter
-// named by a plan that has no dim 1. Preconditions: pp and tp are 1, every parameter has a dim.
+// Returns the placement of every parameter, in the order of `parameters`. FSDP cuts dim 0 of ordinary parameters; of
+// stacks of experts (3 dims) with fewer experts than ranks it cuts the dim whose largest block is smallest (the first
+// one if several are equal). An extra parallel cuts dim 0 of its parameters, and its FSDP group cuts dim 1. The
+// parameters of an extra parallel of size 1 are ordinary ones, but its patterns are checked all the same. Reports the
+// problems of assign(), and parameters that the plan names but that have no dim 1. Precondition: pp and tp are 1, and
+// every parameter has a dim.
 [[nodiscard]] std::vector<Placement> place(const std::vector<base::ParameterSpec>& parameters, const ParallelPlan& plan,
                                            const layout::Layout& layout, MasterSharding masters,
                                            base::Problems& problems);
 
-// Each of `stacks` is a list of FQNs that one owned use takes together (gate, up and down of one layer): rows come to
-// the rank that owns all three, so all have to be cut by the same extra parallel, or none. Problems otherwise, one for
-// each kind of stack. Precondition: every FQN has a placement.
+// Reports stacks whose parameters are not all cut by the same extra parallel or by none, one problem for each kind of
+// stack. Each of `stacks` lists the FQNs that one owned use takes together (gate, up and down of one layer): rows are
+// sent to the rank that owns all of them. Precondition: every FQN has a placement.
 void check_owned_stacks(const std::vector<Placement>& placements, const std::vector<std::vector<std::string>>& stacks,
                         base::Problems& problems);
 
-// The box that `rank` keeps for good (its master shard).
+// Returns the box of the master shard that `rank` keeps for the whole run.
 [[nodiscard]] layout::Box shard_box(const Placement& placement, const layout::Layout& layout, std::int64_t rank);
 
-// The box that a use gathers on `rank`: the whole tensor, or for an owned use its dim-0 part of the extra parallel.
+// Returns the box that a use gathers on `rank`: the whole tensor, or for an owned use the rank's dim-0 part of the
+// extra parallel.
 [[nodiscard]] layout::Box use_box(const Placement& placement, UseKind use, const layout::Layout& layout,
                                   std::int64_t rank);
 
-// The layout group over whose ranks a use is gathered and reduced: "x_fsdp" (owned), "x+x_fsdp" (whole), "fsdp"; under
-// `ddp` "x" (whole); "" when nothing is cut that the use needs.
+// Returns the layout group over which a use is gathered and reduced: "x_fsdp" (owned), "x+x_fsdp" (whole) or "fsdp";
+// under ddp "x" (whole). Returns "" if nothing that the use needs is cut.
 [[nodiscard]] std::string gather_group(const Placement& placement, UseKind use);
 
-// True for exactly one rank per shard: its norm parts are counted there.
+// Returns true on exactly one rank per shard, which counts it in the gradient norm.
 [[nodiscard]] bool is_primary_holder(const Placement& placement, const layout::Layout& layout, std::int64_t rank);
 
-// Parameter table for people (`--dry-run`): parameter, shape, groups that cut it, and the block of each dim on `rank`.
+// Returns a table for `--dry-run` with each parameter's shape, the groups that cut it, and the block of each dim on
+// `rank`.
 [[nodiscard]] std::string describe_placements(const std::vector<Placement>& placements, const layout::Layout& layout,
                                               std::int64_t rank);
 
-// A line for the log for each extra parallel that splits nothing but parameters that are gathered whole: its group
-// holds less of them each, and they travel as far as under FSDP.
+// Returns a line for the log for each extra parallel that splits only parameters that are gathered whole: it saves
+// memory on each rank, but as much is communicated as under FSDP alone.
 [[nodiscard]] std::vector<std::string> describe_whole_uses(const std::vector<Placement>& placements,
                                                            const std::vector<Unit>& units);
 
-// One line for the log about the plan's entries that shard nothing in this layout (not named, or of size 1), whose
-// parameters are therefore ordinary; empty if there are none.
+// Returns a line for the log about the plan's entries that shard nothing in this layout, because the settings do not
+// name them or their size is 1; their parameters are ordinary ones. Empty if there are no such entries.
 [[nodiscard]] std::string describe_unused_entries(const ParallelPlan& plan, const layout::Layout& layout);
 
 }  // namespace tessera::plan

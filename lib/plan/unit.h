@@ -1,4 +1,4 @@
-// Uses and units: how segments need parameters, and which parameters travel together.
+// Uses and units: the ways in which segments need parameters, and the parameters that are gathered together.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tessera::plan {
 
-// owned: the rank's dim-0 part of an extra parallel (rows come by exchange); whole: gathered over dim 0 too.
-// For a parameter without an extra-parallel cut both mean the whole tensor.
+// owned: a segment needs the rank's dim-0 part of an extra parallel, and rows are exchanged. whole: it needs the
+// parameter gathered over dim 0 too. For a parameter that no extra parallel cuts both mean the whole tensor.
 enum class UseKind { owned, whole };
 
 struct Use {
@@ -16,8 +16,7 @@ struct Use {
   friend bool operator==(const Use&, const Use&) = default;
 };
 
-// Parameters that are gathered, freed and reduced together. `uses` are in the order in which they lie in a packed
-// buffer.
+// Parameters that are gathered, freed and reduced together. `uses` has their order in a packed buffer.
 struct Unit {
   std::string name;  // "embed", "layers.3.attention", "layers.3.experts", "head"
   std::vector<Use> uses;

@@ -20,7 +20,7 @@ namespace {
 constexpr double questions_in_a_timeout = 20;
 
 std::string describe_work(int rank, const std::string& work, double quiet_s) {
-  return fmt::format("rank {} is at {}, of which nothing has come for {}", rank, work, base::format_seconds(quiet_s));
+  return fmt::format("rank {} is at {}, without progress for {}", rank, work, base::format_seconds(quiet_s));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ LifeSigns::~LifeSigns() {
     int ended = 0;
     MPI_Test(&sent->request, &ended, MPI_STATUS_IGNORE);
     if (ended != 0) continue;
-    // Nobody will hear it; MPI may look at it until it ends.
+    // No rank will receive it, but MPI may still read its memory, so the memory is never freed.
     MPI_Request_free(&sent->request);
     static_cast<void>(sent.release());
   }
@@ -69,7 +69,7 @@ void LifeSigns::look(double now) {
   }
 }
 
-// A call that lasts is a sign each time that this looks, until patience ends.
+// A long call to a disk counts as one sign at each look, until `patience` runs out.
 void LifeSigns::note_own_work() {
   const auto disk = base::disk_signs();
   const bool has_gone_on = disk.count != std::exchange(disk_, disk).count;
@@ -83,11 +83,12 @@ void LifeSigns::note_own_work() {
   if (is_awaited) warn(rank_, self_);
 }
 
-// Only the rank whose log speaks is heard: it waits for the rank at work, or is it.
+// Every waiting rank calls this, but only one rank of the job prints its log: one that waits for the rank at work, or
+// that rank itself.
 void LifeSigns::warn(int rank, Peer& peer) {
   if (peer.quiet_s < timeout_s_ || peer.work.empty() || peer.work == peer.warned_of) return;
   peer.warned_of = peer.work;
-  base::log_warning("{} (train.accelerator.timeout_s); other ranks wait for it, and end the job if it stays so for {}",
+  base::log_warning("{} (train.accelerator.timeout_s); other ranks wait for it, and end the job if that lasts for {}",
                     describe_work(rank, peer.work, peer.quiet_s), base::format_seconds((patience + 1) * timeout_s_));
 }
 
@@ -133,7 +134,7 @@ void LifeSigns::read(const Letter& letter, int from) {
 void LifeSigns::hear(const Sign& sign) {
   if (sign.rank < 0 || sign.rank == rank_) return;
   auto& count = counts_[sign.rank];
-  if (sign.count <= count) return;  // known: it has come back to where it was heard first
+  if (sign.count <= count) return;  // already known
   count = sign.count;
   ++heard_;
   std::erase(last_heard_, sign.rank);

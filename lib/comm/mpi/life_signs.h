@@ -1,9 +1,9 @@
-// Signs of life: what ranks that wait ask of those that they wait for. A rank that is at work in a file
-// (base/disk_work.h) is alive as long as the work goes on, and, since a single call to a disk tells nothing while it
-// lasts, for some time beyond; a rank that waits for such a one passes its signs on. A rank that computes, or does
-// nothing, gives none.
+// Signs of life: a rank that waits asks the ranks that it waits for whether they are alive. A rank that works on a file
+// (base/disk_work.h) gives signs of life as long as the work makes progress, and for some time after, since a single
+// call to a disk shows no progress while it lasts. A rank that waits for such a rank passes its signs on. A rank that
+// computes or does nothing gives none.
 //
-// The signs are counted, not timed: clocks of hosts differ, and the time in which a process was suspended is no time.
+// Signs are counted rather than timed, because the clocks of hosts differ and a process may have been suspended.
 #pragma once
 
 #include <mpi.h>
@@ -21,42 +21,44 @@
 
 namespace tessera::comm {
 
-// Of one rank; for the thread that drives its collectives, all calls. Letters go under a tag of their own.
+// The signs that one rank gives and hears. Only the thread that drives the rank's collectives may call it. Questions
+// and answers are messages ("letters") with a tag of their own.
 class LifeSigns {
  public:
-  // How long one call to a disk may take, in units of timeout_s, before it is no sign of life any more: by then the
-  // ranks that wait have been told of it once.
+  // A call to a disk gives signs of life for this many times timeout_s. By then the log has warned of it once.
   static constexpr double patience = 4;
 
-  // `communicator` (which returns errors) and `table` outlive this.
+  // `communicator` returns errors (MPI_ERRORS_RETURN); `communicator` and `table` outlive this.
   LifeSigns(MPI_Comm communicator, int tag, double timeout_s, RankTable& table);
-  // What was asked and not answered is forgotten.
+  // Gives up letters under way.
   ~LifeSigns();
   LifeSigns(const LifeSigns&) = delete;
   LifeSigns& operator=(const LifeSigns&) = delete;
 
-  // Notes this rank's work, hears and answers letters. To be called several times a second. `now`: base::RunningTime.
+  // Records this rank's work on files, and receives and answers letters. Call it several times a second. `now` is in
+  // seconds of a base::RunningTime.
   void look(double now);
-  // Asks those of `ranks` (of the communicator) that have answered the last question, if that was long enough ago.
+  // Sends a question to each of `ranks` (ranks of the communicator) that has answered the last one and was last asked
+  // longer than timeout_s / 20 ago.
   void ask(std::span<const int> ranks);
-  // Rises with each sign of life that was heard since: of a rank that was asked, or of one that this one waits for.
+  // Returns the number of signs of life heard so far: of ranks that were asked, and of ranks that those wait for.
   [[nodiscard]] std::int64_t heard() const { return heard_; }
-  // "rank 1 is at sync of out/shard_00001.safetensors, of which nothing has come for 12.0 s; ", of those of `ranks`
-  // that said so when they answered last.
+  // Returns "rank 1 is at sync of out/shard_00001.safetensors, without progress for 12.0 s; " for each of `ranks` whose
+  // last answer said that it works on a file.
   [[nodiscard]] std::string describe(std::span<const int> ranks) const;
 
  private:
   struct Sign {
     std::int32_t rank = -1;  // -1: none
-    std::int64_t count = 0;  // so many signs of that rank's own
+    std::int64_t count = 0;  // the number of that rank's own signs
   };
   enum class Kind : std::int32_t { question, answer };
   struct Letter {
     Kind kind{};
     Sign own;
-    Sign passed_on[4];    // the last that it heard
-    double quiet_s = 0;   // for how long nothing has come of the work
-    char work[256] = {};  // empty: at work in no file
+    Sign passed_on[4];    // the latest signs that the sender heard of other ranks
+    double quiet_s = 0;   // for how long the work has made no progress
+    char work[256] = {};  // the sender's work on a file; empty: none
   };
   struct Sent {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -65,9 +67,9 @@ class LifeSigns {
   struct Peer {
     double asked_at = -1;  // -1: never
     bool has_answered = true;
-    std::string work;  // as it said last
+    std::string work;  // as in its last answer
     double quiet_s = 0;
-    std::string warned_of;
+    std::string warned_of;  // the work that the log has warned of
   };
 
   void receive_next();
@@ -85,13 +87,13 @@ class LifeSigns {
   double now_ = 0;
 
   std::int64_t heard_ = 0;
-  std::map<std::int32_t, std::int64_t> counts_;  // of the signs heard, by rank
-  std::deque<std::int32_t> last_heard_;          // ranks, the last one first, as many as a letter passes on
+  std::map<std::int32_t, std::int64_t> counts_;  // the largest count heard of each rank
+  std::deque<std::int32_t> last_heard_;          // ranks, latest first, as many as a letter passes on
 
-  base::DiskSigns disk_;  // as seen last
+  base::DiskSigns disk_;  // at the last look
   double disk_went_on_at_ = 0;
   std::int64_t own_count_ = 0;
-  Peer self_;  // whom others have asked, and what was said of that
+  Peer self_;  // this rank as others see it: when they asked it last, its work, and the warning given
   std::map<int, Peer> peers_;
 
   MPI_Request receive_ = MPI_REQUEST_NULL;

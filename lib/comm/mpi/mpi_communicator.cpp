@@ -40,7 +40,7 @@ void expect_counts(std::span<const std::int64_t> counts, std::int64_t ranks) {
   base::expect(std::all_of(counts.begin(), counts.end(), [](std::int64_t c) { return c >= 0; }), "a negative count");
 }
 
-// Row at which each rank's rows begin, and where the last ones end.
+// Returns the row at which each rank's rows begin, followed by the total.
 std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> counts) {
   std::vector<std::int64_t> offsets{0};
   for (const auto count : counts) offsets.push_back(offsets.back() + count);
@@ -58,8 +58,10 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroups> groups, std::vector<
       message_bytes_(groups_->message_bytes > 0 ? groups_->message_bytes : message_bytes_for(size())),
       description_(describe_ranks(members_)) {
   base::expect(size() > 1 && 0 <= rank && rank < size(), "rank {} of a group of {}", rank, size());
-  base::require(id < groups_->id_limit, "{} groups of ranks were made; the tags of this MPI have room for {}", id + 1,
-                groups_->id_limit);
+  base::require(
+      id < groups_->id_limit,
+      "the run makes {} groups of ranks, but this MPI has message tags for {} only; use fewer parallel groups", id + 1,
+      groups_->id_limit);
 }
 
 void MpiCommunicator::set_label(std::string_view label) {
@@ -99,7 +101,7 @@ Handle MpiCommunicator::gather_blocks(std::vector<GatherBlock> blocks, KeepAlive
 }
 
 Handle MpiCommunicator::reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) {
-  // All ranks have the same types in the same order; larger elements first keeps all of them aligned (see PieceSum).
+  // Larger elements first, as PieceSum demands. All ranks sort alike, since their types have the same order.
   std::stable_sort(blocks.begin(), blocks.end(), [](const ReduceBlock& a, const ReduceBlock& b) {
     return element_bytes(a.type) > element_bytes(b.type);
   });
@@ -129,7 +131,7 @@ Handle MpiCommunicator::all_reduce(void* data, std::int64_t elements, ElementTyp
 
 Handle MpiCommunicator::all_reduce_whole(const Strided& data, ElementType type, ReduceOperation operation,
                                          KeepAlive keep) {
-  // What the other ranks get must stay while the total is stored in its place.
+  // The messages to other ranks need the original values, which the total overwrites: they are sent from a copy.
   struct Copy {
     std::vector<std::byte> bytes;
     KeepAlive keep;
@@ -200,7 +202,7 @@ Handle MpiCommunicator::all_to_all_rows(const void* send, std::span<const std::i
   std::vector<Transfer> phases;
   phases.push_back(std::move(exchange));
   auto handle = start("all_to_all_rows", std::move(phases), std::move(keep));
-  // While the others' rows are on their way.
+  // The exchange with the other ranks goes on during this copy.
   if (own.row_elements > 0)
     std::memcpy(place.data, own.data, static_cast<std::size_t>(own.row_elements) * element_bytes(type));
   return handle;
@@ -236,7 +238,7 @@ void MpiCommunicator::barrier() {
 }
 
 std::int64_t MpiCommunicator::agree_on_id(std::span<const std::int64_t> ranks) {
-  // Each rank's part (its hash), and the first id that its process has free.
+  // Gathers from each rank the hash of its subgroup and the first id that is free in its process.
   const auto hash = static_cast<std::int64_t>(base::xxh3(std::as_bytes(ranks)));
   std::vector<std::int64_t> known(2 * members_.size());
   GatherBlock block{.type = ElementType::int64, .pieces = {}};

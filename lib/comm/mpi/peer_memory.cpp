@@ -17,9 +17,9 @@ namespace tessera::comm {
 
 namespace {
 
-constexpr std::size_t most_runs = 256;  // a call; Linux takes 1024
+constexpr std::size_t most_runs = 256;  // per call; Linux accepts 1024
 
-// One call of process_vm_readv for as many runs as it takes. Returns the bytes that were copied, or -1 (errno).
+// Calls process_vm_readv once, for the first `most_runs` runs. Returns the bytes copied, or -1 with errno set.
 ssize_t read_once(pid_t process, const std::vector<Run>& from, const std::vector<Run>& to) {
   std::array<iovec, most_runs> remote, local;
   const auto fill = [](const std::vector<Run>& runs, std::array<iovec, most_runs>& vectors) {
@@ -42,7 +42,7 @@ void drop(std::vector<Run>& runs, std::int64_t bytes) {
   runs.erase(runs.begin(), whole);
 }
 
-// What a rank tells the others of its host so that they can try to read its token.
+// Tells the other ranks of a host where they can try to read this rank's token.
 struct Invitation {
   std::int64_t world_rank, process, token_address, token;
 };
@@ -84,7 +84,7 @@ PeerMemory::PeerMemory(MPI_Comm world, std::int64_t least_bytes) : least_bytes_(
                                      .token_address = reinterpret_cast<std::int64_t>(&token),
                                      .token = token});
   int all_can = std::all_of(all.begin(), all.end(), can_read) ? 1 : 0;
-  // Nobody's token goes away before everybody has tried.
+  // This all-reduce also keeps each token alive until every rank has tried to read it.
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_can, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
   MPI_Comm_free(&host);
   if (all_can == 0) return;
@@ -97,7 +97,7 @@ bool PeerMemory::reaches(int rank, std::int64_t bytes) const {
 }
 
 bool PeerMemory::is_worth_reading(const ByteSequence& sequence) const {
-  constexpr std::int64_t runs_at_least_bytes = 64;  // 16 KiB a run where sequences are read from 1 MiB
+  constexpr std::int64_t runs_at_least_bytes = 64;  // with least_bytes_ of 1 MiB, runs of 16 KiB on average
   return sequence.bytes() / sequence.runs() >= least_bytes_ / runs_at_least_bytes;
 }
 

@@ -1,4 +1,4 @@
-// The memory of other ranks of this host, read without their help: one copy, where a message within a host makes two.
+// Reads the memory of other ranks of this host without their help: one copy, where a message within a host takes two.
 #pragma once
 
 #include <mpi.h>
@@ -13,25 +13,27 @@ namespace tessera::comm {
 
 class PeerMemory {
  public:
-  // Collective over `world`. The ranks of a host try whether they can read each other (the kernel's rules for tracing
-  // processes decide, see ptrace(2)); if one cannot, none does. Sequences of `least_bytes` or more are read so, smaller
-  // ones are not worth it.
+  // Collective over `world`. The ranks of a host test whether they can read each other's memory, which depends on the
+  // kernel's rules for tracing processes (see ptrace(2)); if one cannot, none does. Sequences below `least_bytes` are
+  // not worth reading.
   PeerMemory(MPI_Comm world, std::int64_t least_bytes);
 
   [[nodiscard]] std::int64_t least_bytes() const { return least_bytes_; }
-  // Whether a sequence of `bytes` may pass between this rank and `rank` of the world by being read; they agree.
+  // Returns whether this rank and `rank` of the world can read a sequence of `bytes` of each other; both get the same
+  // answer.
   [[nodiscard]] bool reaches(int rank, std::int64_t bytes) const;
-  // Whether reading `sequence`, from anywhere, beats messages: short runs cost a look-up of pages each.
+  // Returns whether reading `sequence` is faster than messages. It is not if its runs are short, since each run costs a
+  // look-up of pages.
   [[nodiscard]] bool is_worth_reading(const ByteSequence& sequence) const;
-  // Copies bytes begin to end of `source`, memory of `rank`, into `target`. They have as many bytes; `source` must stay
-  // as it is meanwhile. Throws Error(rank_failed).
+  // Copies bytes [begin, end) of `source`, which is memory of `rank`, into `target`, which has end - begin bytes.
+  // `rank` must not change that memory meanwhile. Throws Error(rank_failed) if the kernel refuses.
   void read(int rank, const ByteSequence& source, std::int64_t begin, std::int64_t end,
             const std::vector<Run>& target) const;
 
  private:
   [[nodiscard]] pid_t process(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
 
-  std::vector<pid_t> processes_;  // by rank of the world; 0: out of reach
+  std::vector<pid_t> processes_;  // by rank of the world; 0: cannot be read
   std::int64_t least_bytes_;
 };
 

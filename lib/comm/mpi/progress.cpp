@@ -83,8 +83,9 @@ void Progress::drive() {
   }
 }
 
-// sched_yield gives way to threads of the same scheduling group only, and polling costs system calls. Sleeping for less
-// than a millisecond would disturb more than it saves; the sockets' buffers hold what comes in one.
+// sched_yield yields to threads of the same scheduling group only, and polling costs system calls, so the thread sleeps
+// after a while. Shorter sleeps than a millisecond would cost more than they save; the sockets' buffers hold the data
+// that arrives meanwhile.
 void Progress::pause() {
   constexpr double awake_s = 2e-3;
   constexpr auto asleep = std::chrono::milliseconds(1);
@@ -97,7 +98,7 @@ void Progress::pause() {
 }
 
 bool Progress::take_new() {
-  constexpr auto idle = std::chrono::milliseconds(100);  // then others may have asked for a sign of life
+  constexpr auto idle = std::chrono::milliseconds(100);  // other ranks may ask for signs of life at any time
   std::vector<std::shared_ptr<Task>> taken;
   {
     std::unique_lock lock(mutex_);

@@ -1,8 +1,8 @@
-// The thread that drives a process's collectives: it alone calls MPI between its start and its end. It sleeps while
-// nothing is under way, else looks at the requests in turn with other threads (sched_yield), and after some
-// milliseconds in which nothing came, once a millisecond: who waits for a slower rank or a slow network does not take
-// the processor from those that compute. An operation that fails ends the job, and so does one if none of the ranks
-// that it waits for has given a sign of life (life_signs.h) for timeout_s.
+// The thread that drives a process's collectives; from its start to its end no other thread calls MPI. It sleeps while
+// no operation is under way. Otherwise it polls the requests and yields to other threads (sched_yield); after some
+// milliseconds without a message it polls only once a millisecond, so that waiting for a slow rank or network does not
+// take the processor from threads that compute. The job ends if an operation fails, or if none of the ranks that an
+// operation waits for gives a sign of life (life_signs.h) for timeout_s.
 #pragma once
 
 #include <atomic>
@@ -25,32 +25,33 @@ namespace tessera::comm {
 
 class Progress {
  public:
-  // Says why the job must end, and ends it: MPI or an operation failed, or no progress. Called once, by the thread.
+  // Ends the job and logs why: MPI or an operation failed, or an operation is stuck. The thread calls it once.
   using End = std::function<void(const std::string& reason)>;
 
-  // `communicator` and `table` outlive this; nobody else uses `letter_tag`.
+  // `communicator` and `table` outlive this; nothing else uses `letter_tag`.
   Progress(MPI_Comm communicator, int letter_tag, double timeout_s, RankTable& table, End end);
   // Precondition: every operation has ended.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Any thread; operations of one group in the same order on all of its ranks.
+  // Starts an operation. Any thread may call it; all ranks of a group start its operations in the same order.
   void start(std::shared_ptr<Task> task);
-  // For who waits for other ranks elsewhere than in an operation of these: asks all of them for signs of life, and
-  // returns how many were heard so far. To be called again and again. Any thread.
+  // For code that waits for other ranks outside of these operations: asks all ranks for signs of life and returns the
+  // number heard so far. Call it repeatedly; any thread may.
   [[nodiscard]] std::int64_t ask_all();
 
  private:
   void run();
   void drive();
-  // Gives way to others until there may be something to do.
+  // Yields, or sleeps for a millisecond at most.
   void pause();
-  // Takes over what was asked for since the last time; blocks while there is nothing to do. False: the end.
+  // Starts the operations that were passed to start(); blocks for a while if nothing is under way. Returns false when
+  // the thread shall end.
   bool take_new();
   void drop_ended();
   void write_whereabouts();
-  // Several times a second: gives and hears signs of life, and ends the job if the oldest operation is stuck.
+  // Gives and hears signs of life several times a second, and ends the job if the oldest operation is stuck.
   void watch();
   void end_stuck(double age);
   [[nodiscard]] const Task& oldest() const { return *active_.front(); }
@@ -58,15 +59,15 @@ class Progress {
   const double timeout_s_;
   RankTable& table_;
   const End end_;
-  Requests requests_;                          // the thread's alone
-  std::vector<std::shared_ptr<Task>> active_;  // the thread's alone, in the order of their start
-  double last_event_ = 0;                      // the thread's alone: when a message or an operation came last
+  Requests requests_;                          // used by the thread only
+  std::vector<std::shared_ptr<Task>> active_;  // used by the thread only; in the order of their start
+  double last_event_ = 0;                      // used by the thread only: when the last message or operation came
 
-  // The thread's alone: what it watches, in seconds of running_time_.
+  // Used by the thread only, to find stuck operations; times in seconds of running_time_.
   base::RunningTime running_time_;
   LifeSigns life_;
   double next_watch_ = 0;    // in base::seconds_now()
-  double watched_task_ = 0;  // the oldest operation, by when it started
+  double watched_task_ = 0;  // identifies the oldest operation: the time of its start
   double watched_since_ = 0, last_sign_ = 0;
   std::int64_t signs_heard_ = 0;
   std::vector<int> all_ranks_;

@@ -28,8 +28,8 @@ struct Label {
   char text[256] = {};
 };
 
-// Written by one thread alone: the version is odd while it writes. A reader copies and looks whether the version
-// stayed.
+// A value that one thread writes and any process reads (a seqlock): the version is odd during a write, and a reader
+// copies the value again if the version has changed.
 template <class T>
 class Published {
  public:
@@ -40,7 +40,7 @@ class Published {
     value_ = value;
     version_.store(version + 2, std::memory_order_release);
   }
-  // If the writer is always faster, what a message then says may be torn.
+  // Gives up after 100 tries and returns a copy that may be torn, which only a message shows.
   [[nodiscard]] T read() const {
     constexpr int most_tries = 100;
     T copy;
@@ -61,7 +61,7 @@ class Published {
 }  // namespace
 
 struct alignas(64) RankTable::Row {
-  std::atomic<bool> last_word_claimed{false};  // of the first row
+  std::atomic<bool> last_word_claimed{false};  // used in the first row only
   int world_rank = 0;
   pid_t process = 0;
   Published<Whereabouts> whereabouts;
@@ -85,7 +85,7 @@ RankTable::RankTable(MPI_Comm world) {
   int unit = 0;
   void* first = nullptr;
   check_mpi(MPI_Win_shared_query(window_, 0, &size, &unit, &first), "MPI_Win_shared_query");
-  // MPI promises no alignment. Every rank sees the memory at the same place within a page, so all align it alike.
+  // MPI promises no alignment. The memory has the same offset within a page on every rank, so all align it alike.
   auto space = static_cast<std::size_t>(size);
   rows_ = static_cast<Row*>(std::align(alignof(Row), sizeof(Row), first, space));
   auto* mine = new (rows_ + local_rank_) Row;

@@ -20,7 +20,7 @@ std::string text_of(int error) {
 
 [[noreturn]] void fail(const std::string& message) { throw base::Error(base::ExitCode::rank_failed, message); }
 
-// The bytes of a message that has ended.
+// Returns the bytes of a message that has ended. Throws Error(rank_failed) if it failed.
 std::int64_t bytes_of(const Message& message, const MPI_Status& status, int error) {
   const bool receives = message.direction == Direction::receive;
   if (error != MPI_SUCCESS)

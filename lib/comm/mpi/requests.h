@@ -1,5 +1,5 @@
-// MPI's non-blocking messages under way, all on one communicator, and whom to tell when each has ended. MPI is told of
-// bytes only. For one thread.
+// The non-blocking MPI messages under way on one communicator, and the object to notify when each has ended. Messages
+// consist of bytes; MPI does not learn their element types. For one thread.
 #pragma once
 
 #include <mpi.h>
@@ -13,16 +13,16 @@
 
 namespace tessera::comm {
 
-// Throws Error(rank_failed) with MPI's own words unless `result` is MPI_SUCCESS. `call` names what failed.
+// Throws Error(rank_failed) with the name `call` and MPI's error text unless `result` is MPI_SUCCESS.
 void check_mpi(int result, const std::string& call);
 
 enum class Direction : std::uint8_t { send, receive };
 
-// Hears how messages ended. Called by Requests::poll only, and may post more.
+// Is notified when its messages end. Only Requests::poll calls it; it may post more messages.
 class RequestOwner {
  public:
   virtual ~RequestOwner() = default;
-  // `bytes` is what was sent.
+  // `bytes` is the number of bytes sent.
   virtual void ended(Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes) = 0;
   virtual void failed(std::exception_ptr error) = 0;
 };
@@ -32,10 +32,10 @@ struct Message {
   Direction direction{};
   int peer = 0;  // rank of the communicator
   int tag = 0;
-  std::size_t stream = 0;   // for the owner
-  std::int64_t number = 0;  // for the owner
+  std::size_t stream = 0;   // passed back to the owner
+  std::int64_t number = 0;  // passed back to the owner
   std::byte* data = nullptr;
-  int bytes = 0;  // where it is received: that there is room for; no sender sends more
+  int bytes = 0;  // to send, or the size of the receive buffer, which no sender exceeds
 };
 
 class Requests {
@@ -45,12 +45,12 @@ class Requests {
 
   [[nodiscard]] int rank() const { return rank_; }  // of the communicator
   void post(Message message);
-  // Whether none is under way.
+  // Returns whether no message is under way.
   [[nodiscard]] bool empty() const { return requests_.empty(); }
-  // Looks once at everything under way. A message that failed is its owner's failure; other errors of MPI are thrown.
-  // Returns whether any message ended.
+  // Tests all messages under way once, and returns whether any has ended. Reports a failed message to its owner; throws
+  // Error(rank_failed) on other errors of MPI.
   bool poll();
-  // The peers of the messages of `owner` under way, ascending.
+  // Returns the peers of `owner`'s messages under way, in ascending order.
   [[nodiscard]] std::vector<int> waiting_for(const RequestOwner& owner) const;
 
  private:
@@ -59,7 +59,7 @@ class Requests {
   MPI_Comm communicator_;
   int rank_ = 0;
   std::vector<MPI_Request> requests_;
-  std::vector<Message> messages_;  // of requests_
+  std::vector<Message> messages_;  // messages_[k] belongs to requests_[k]
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
 };

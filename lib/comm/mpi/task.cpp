@@ -29,7 +29,7 @@ Task::Task(const Purpose& purpose, std::int64_t number, int tag, std::vector<Tra
 void Task::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return has_ended_; });
-  const auto keep = std::move(keep_);  // dropped by this thread, after the lock
+  const auto keep = std::move(keep_);  // destroyed by this thread, after the unlock
   lock.unlock();
 }
 
@@ -40,7 +40,7 @@ void Task::start(Requests& requests) {
 }
 
 void Task::ended(Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes) {
-  if (is_over_) return;  // it has failed: what was under way is not looked at
+  if (is_over_) return;  // it has failed: ignores messages that were under way
   phases_[phase_].ended(posting(), direction, stream, message, bytes);
   go_on();
 }

@@ -1,4 +1,4 @@
-// One collective operation on its way: what it moves, and who waits for it.
+// One collective operation under way: its transfers, and the means to wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -16,25 +16,26 @@ namespace tessera::comm {
 
 class Task final : public RequestOwner, public std::enable_shared_from_this<Task> {
  public:
-  // `phases` run one after the other, their messages under `tag` and the next one. `keep` lives until the operation has
-  // ended here, whoever drops the handle.
-  // `number` counts the operations of the group: ranks that are at different ones find out.
+  // The operation runs `phases` one after the other; their messages use the tags `tag` and `tag` + 1. It keeps `keep`
+  // alive until it has ended here, even if the handle is dropped. `number` counts the group's operations; ranks whose
+  // numbers differ report an error.
   Task(const Purpose& purpose, std::int64_t number, int tag, std::vector<Transfer> phases, KeepAlive keep);
 
-  // For the thread that asked: returns when the operation has ended. Never, if it has failed: messages may still come
-  // for memory that the caller would free, so whoever finds a failure() ends the job.
+  // Returns when the operation has ended; for the thread that started it. It does not return if the operation has
+  // failed, since messages may still arrive in memory that the caller would free: code that finds a failure() must end
+  // the job.
   void wait();
-  // After wait().
+  // Call it after wait().
   [[nodiscard]] Span span() const { return {started_at_, ended_at_}; }
 
   // The rest is for the thread that owns the requests.
   void start(Requests& requests);
   void ended(Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes) override;
   void failed(std::exception_ptr error) override;
-  // Copies or sums some of what has arrived; false if there was nothing to do.
+  // Reads or sums some of the data that is ready; returns false if there was none.
   bool advance();
   [[nodiscard]] bool is_over() const { return is_over_; }
-  [[nodiscard]] const std::string& failure() const { return failure_; }  // what made it fail; empty: nothing
+  [[nodiscard]] const std::string& failure() const { return failure_; }  // why it failed; empty: it has not
   [[nodiscard]] const std::string& description() const { return description_; }
   [[nodiscard]] double started_at() const { return started_at_; }  // base::seconds_now()
 
@@ -51,7 +52,7 @@ class Task final : public RequestOwner, public std::enable_shared_from_this<Task
   const std::string description_;
   std::size_t phase_ = 0;
   Requests* requests_ = nullptr;
-  double started_at_ = 0, ended_at_ = 0;  // for others after has_ended_
+  double started_at_ = 0, ended_at_ = 0;  // other threads may read them once has_ended_ is true
   bool is_over_ = false;
   std::string failure_;
 

@@ -11,11 +11,11 @@ namespace tessera::comm {
 
 namespace {
 
-// Numbers of the messages that go with a sequence.
+// Message numbers of control messages; data messages are numbered from 0.
 constexpr std::int64_t head_message = -1, has_read_message = -2;
 
-constexpr std::int64_t bytes_in_turn = 512 << 10;   // read before others have their turn
-constexpr std::int64_t summed_at_once = 128 << 10;  // of each rank, where they are read: stays in the cache
+constexpr std::int64_t bytes_in_turn = 512 << 10;   // read or summed before other transfers have their turn
+constexpr std::int64_t summed_at_once = 128 << 10;  // of each rank: stays in the cache
 
 template <class... Args>
 [[noreturn]] void fail_apart(fmt::format_string<Args...> format, Args&&... args) {
@@ -69,8 +69,8 @@ std::int64_t Transfer::bytes() const {
 }
 
 void Transfer::start(const Posting& posting) {
-  // Receives first: a head that finds its receive posted is not stored in between. And so heads, which peers send
-  // first, meet the receives that are meant for them.
+  // Receives first: MPI need not buffer a head whose receive is already posted. It also lets the first control message
+  // of each peer, its head, match the receive for a head and not the one for has_read_message.
   for (const auto direction : {Direction::receive, Direction::send})
     for (std::size_t k = 0; k < streams_.size(); ++k) {
       if (streams_[k].direction != direction) continue;
@@ -93,7 +93,7 @@ void Transfer::ended(const Posting& posting, Direction direction, std::size_t in
   if (bytes != end - begin) fail_apart("rank {} sent {} bytes of {}", stream.peer, bytes, end - begin);
   const auto slot = stream.slot(message);
   stream.ended[slot] = true;
-  if (is_summed(stream)) return;  // until advance
+  if (is_summed(stream)) return;  // advance() sums and releases it
   const bool is_staged = stream.bytes.run(begin, end).bytes < end - begin;
   if (direction == Direction::receive && is_staged) stream.bytes.unpack(begin, end, stream.staging[slot].get());
   while (stream.released < stream.posted && stream.ended[stream.slot(stream.released)])
@@ -139,7 +139,8 @@ std::byte* Transfer::place_of(Stream& stream, std::int64_t message) const {
 
 // ---- heads
 
-// 16 KiB, less in large groups: every peer's head has room for so much.
+// Returns the length up to which a sequence travels with its head: 16 KiB, less in large groups, since every peer's
+// head needs a buffer with room for it.
 std::int64_t Transfer::short_bytes() const { return message_bytes_ / 64; }
 
 Transfer::Head Transfer::head_of(const Posting& posting, const Stream& stream) const {
@@ -192,7 +193,7 @@ void Transfer::take_head(const Posting& posting, std::size_t index, std::int64_t
     fail_apart("rank {} is in {} where rank {} is in {}: the ranks disagree on the order of their collectives", peer,
                std::string_view(head.operation.data()), own, posting.operation);
   if (head.number != expected.number)
-    fail_apart("rank {} is in operation {} of the group where rank {} is in {}: one of them has left some out", peer,
+    fail_apart("rank {} is in operation {} of the group where rank {} is in {}: one of them has skipped some", peer,
                head.number, own, expected.number);
   if (head.whole_bytes != expected.whole_bytes)
     fail_apart("rank {} passes {} bytes and rank {} passes {}: the ranks disagree on the counts of a collective", peer,
@@ -231,7 +232,7 @@ void Transfer::post_control(const Posting& posting, std::size_t index, Direction
 
 // ---- reading
 
-// The sender's words are read like its bytes.
+// Reads the sender's words, which describe its sequence, from its memory too.
 void Transfer::begin_reading(Stream& stream, const Head& head) const {
   stream.way = Way::reading;
   stream.reading = std::make_unique<Reading>();

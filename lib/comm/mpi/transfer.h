@@ -1,14 +1,14 @@
-// Sequences of bytes going to and coming from other ranks at once; what comes in is put in place, or summed in the
-// order of the ranks as it arrives.
+// Sends sequences of bytes to other ranks and receives others from them at the same time. Received bytes go to their
+// place, or are summed in rank order as they arrive.
 //
-// Each sequence begins with a head, for which every receiver has room: it says what follows, before memory of the
-// caller is given to MPI. A sequence of another length than its place has, or of another operation, is an error of the
-// receiver, and nothing of it is written.
+// Each sequence begins with a head that describes it; the receiver checks it before it gives the caller's memory to
+// MPI. If a sequence belongs to another operation or has another length than expected, the receiver fails and writes
+// nothing of it.
 //
-// Three ways, for each sequence on its own. A short one comes with its head. Or in messages: consecutive memory is sent
-// and received where it lies; other memory by way of a few messages' worth of staging per peer. Or, for large sequences
-// within a host, by reading the other rank's memory: the head says where it lies, and the sender hears when it has been
-// read.
+// Each sequence takes one of three ways. A short one travels in the message of its head. Others travel in messages of
+// their own: consecutive memory is sent and received in place, other memory through staging for a few messages per
+// peer. Large sequences within a host are read from the sender's memory: the head says where it lies, and the receiver
+// tells the sender when it has read all.
 #pragma once
 
 #include <array>
@@ -26,39 +26,41 @@
 
 namespace tessera::comm {
 
-// Of which operation a transfer is, and where its messages go: all of one operation have one tag, and one for heads and
-// what answers them.
+// The operation that a transfer belongs to, and how to post its messages. An operation has two tags: `tag` for data,
+// `control_tag` for heads and the notes that a sequence has been read.
 struct Posting {
   Requests& requests;
   std::shared_ptr<RequestOwner> owner;
   std::string_view operation;
-  std::int64_t number;  // of the operation, in its group
+  std::int64_t number;  // counts the operations of the group
   int tag, control_tag;
 };
 
-// Built by the thread that asks for the operation, driven by the one that owns the requests. Peers are ranks of the
-// communicator of the requests.
+// The thread that starts the operation builds a Transfer; the thread that owns the requests drives it. Peers are ranks
+// of the requests' communicator.
 class Transfer {
  public:
-  // `memory` outlives this; null: all in messages. Sequences of fewer than `least_read_bytes` go in messages too.
+  // `memory` outlives this; null: all sequences travel in messages, as do those of fewer than `least_read_bytes`.
   Transfer(std::int64_t message_bytes, const PeerMemory* memory, std::int64_t least_read_bytes = 0)
       : message_bytes_(message_bytes), memory_(memory), least_read_bytes_(least_read_bytes) {}
 
   void send(int peer, ByteSequence source);
   void receive(int peer, ByteSequence place);
-  // Receives from every rank but `rank` of `peers` (in the order of the group) what `sum` adds up. At most once.
+  // Receives from each of `peers` (the members of the group, in order) but this rank, `rank`, its contribution to
+  // `sum`, and adds them up. Call it at most once.
   void sum(std::span<const int> peers, std::int64_t rank, PieceSum sum);
 
-  // Every rank passes so many bytes to the operation as a whole: one that passes another number is found out.
+  // Declares that each rank passes `bytes` bytes to the operation; a rank that declares another number is an error.
   void all_pass(std::int64_t bytes) { whole_bytes_ = bytes; }
 
-  // Bytes that are sent and received, without heads.
+  // Returns the bytes that are sent and received, without heads.
   [[nodiscard]] std::int64_t bytes() const;
   void start(const Posting& posting);
-  // A message of `stream`, of so many bytes, has ended; more may be posted. Throws Error(rank_failed) if what the
-  // sender has to say does not fit.
+  // Takes note that a message of `stream`, of `bytes` bytes, has ended, and posts more messages. Throws
+  // Error(rank_failed) if the sender's operation or byte count does not match.
   void ended(const Posting& posting, Direction direction, std::size_t stream, std::int64_t message, std::int64_t bytes);
-  // Reads or sums some of what is there, not all at once: others wait for the thread too. False: nothing was there.
+  // Reads or sums a limited part of the data that is ready, as other transfers need the thread too. Returns false if
+  // none was ready.
   bool advance(const Posting& posting);
   [[nodiscard]] bool done() const;
 
@@ -69,22 +71,22 @@ class Transfer {
     std::int64_t number = 0;
     std::int64_t whole_bytes = 0;
     std::int64_t bytes = 0;                     // of the sequence
-    std::int64_t words_address = 0, words = 0;  // where ByteSequence::words() lie, if it is to be read
+    std::int64_t words_address = 0, words = 0;  // address and number of ByteSequence::words(); 0: not to be read
   };
-  // What is read of the sender's memory.
+  // The state of a sequence that is read from the sender's memory.
   struct Reading {
-    std::vector<std::int64_t> words;  // the sender's
-    ByteSequence source;              // the receiver's view of the sender's memory
+    std::vector<std::int64_t> words;  // the sender's ByteSequence::words()
+    ByteSequence source;              // on the receiver: the sender's memory
     std::int64_t read = 0;            // bytes so far
   };
-  // What goes to or comes from one peer. Message k has slot k % message_window from its posting until its release.
+  // The sequence to or from one peer. Message k uses slot k % message_window from its posting until its release.
   struct Stream {
     Direction direction;
     int peer;
-    ByteSequence bytes;  // empty where a sum takes what comes
+    ByteSequence bytes;  // empty where the received bytes are summed
     MessagePlan plan;
     Way way = Way::unknown;
-    std::unique_ptr<std::byte[]> head = {};  // and the bytes of a short sequence; heap memory: requests point to it
+    std::unique_ptr<std::byte[]> head = {};  // Head, then the bytes of a short sequence; requests point to this memory
     std::int64_t posted = 0, released = 0;
     std::array<bool, message_window> ended{};
     std::array<std::unique_ptr<std::byte[]>, message_window> staging;
@@ -98,7 +100,7 @@ class Transfer {
   };
   struct Sum {
     PieceSum pieces;
-    std::vector<std::size_t> streams;             // the place of each rank's stream; no meaning for this one's
+    std::vector<std::size_t> streams;             // the index of each rank's stream; meaningless for this rank's
     std::vector<const std::byte*> contributions;  // by rank
     std::int64_t rank;
     std::int64_t summed = 0;  // bytes

@@ -20,10 +20,9 @@ namespace tessera::comm {
 
 namespace {
 
-// glibc returns freed blocks above the threshold to the system at once; a step would map and zero them again and again.
-// M_TOP_PAD stays as it is: it gives the arena of each thread 64 MiB at once, and glibc joins the small pieces in which
-// an arena falls apart only when it is used up, so that memory would grow with the steps until each had taken all of
-// it.
+// By default glibc returns freed blocks above a threshold to the system at once, and each step maps and zeroes them
+// again. M_TOP_PAD is not set: it would give each thread's arena 64 MiB at once, and glibc merges an arena's small free
+// blocks only when the arena is full, so memory would grow with the steps until every arena was full.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
@@ -36,9 +35,9 @@ std::string host_name() {
 
 void require_mpi_sees(std::int64_t ranks, const Launch& launch) {
   base::require(ranks == launch.ranks,
-                "{} ranks were announced ({}), but MPI sees {}: each would take itself for the only one; start them by "
-                "mpirun -n {} of Open MPI, with which this program was built, or, where Slurm has PMIx, by srun "
-                "--mpi=pmix -n {}",
+                "{} ranks were announced ({}), but MPI sees {}: each would take itself for the only one; start them "
+                "with mpirun -n {} of the Open MPI that this program was built with, or, where Slurm has PMIx, with "
+                "srun --mpi=pmix -n {}",
                 launch.ranks, launch.announced_by, ranks, launch.ranks, launch.ranks);
 }
 
@@ -50,7 +49,7 @@ std::int64_t largest_tag(MPI_Comm communicator) {
   return found != 0 ? *static_cast<const int*>(value) : promised;
 }
 
-// MPI from its start to its end. Errors of MPI are returned from its first call on.
+// Starts MPI and ends it. MPI returns its errors instead of aborting.
 class Started {
  public:
   Started() {
@@ -72,7 +71,7 @@ class Started {
   const Unwinding unwinding_;
 };
 
-// A communicator of our own, with errors that are returned.
+// A duplicate of MPI_COMM_WORLD for this library alone, which returns errors (MPI_ERRORS_RETURN).
 class Channel {
  public:
   Channel() {
@@ -105,7 +104,7 @@ bool is_mpi_running() {
 
 std::string name_of(std::int64_t rank) { return fmt::format("rank {} on {}: ", rank, host_name()); }
 
-// Also where not even the memory for a line of the log is left.
+// Logs the failure, even if the process has no memory left to format a line.
 void say(std::int64_t rank, const Failure& failure) noexcept {
   try {
     base::log_error("{}{}", name_of(rank), failure.message);
@@ -119,7 +118,7 @@ Failure described(const std::exception_ptr& error) noexcept {
   try {
     return describe_failure(error);
   } catch (...) {
-    return {};  // no memory for words
+    return {};  // no memory left for a message
   }
 }
 
@@ -130,7 +129,7 @@ Failure described(const std::exception_ptr& error) noexcept {
 
 }  // namespace
 
-// In the order in which they start; they end in the opposite one.
+// The members start in the order of their declaration and end in reverse order.
 class World::Mpi {
  public:
   explicit Mpi(const WorldOptions& options)
@@ -164,7 +163,7 @@ class World::Mpi {
     return std::make_shared<MpiCommunicator>(std::move(groups), std::move(all), channel_.rank(), 0);
   }
 
-  // Any thread, several at once.
+  // Any thread may call it, also several threads at once.
   [[noreturn]] void end_job(const Failure& failure) {
     if (table_.claim_last_word())
       say(channel_.rank(), failure);
@@ -177,7 +176,7 @@ class World::Mpi {
   [[nodiscard]] std::int64_t ask_all() { return progress_.ask_all(); }
 
  private:
-  // So many groups have tags of their own; those of one more are for letters.
+  // Returns the number of groups that MPI's tags have room for. The tags after theirs are for LifeSigns' letters.
   [[nodiscard]] std::int64_t group_limit() const {
     return (largest_tag(channel_.communicator()) + 1) / tags_per_group - 1;
   }
@@ -206,7 +205,7 @@ World::World(const Launch& launch, const WorldOptions& options)
     mpi_ = std::make_unique<Mpi>(options);
     communicator_ = mpi_->make_communicator();
   } catch (...) {
-    // The others are on their way into the world, and would wait for this rank.
+    // The other ranks are starting their World too, and would wait for this one.
     if (launch.ranks == 1 || !is_mpi_running()) throw;
     const auto failure = described(std::current_exception());
     say(launch.rank, failure);
@@ -214,7 +213,7 @@ World::World(const Launch& launch, const WorldOptions& options)
   }
   if (const std::int64_t seen = mpi_->size(); seen != launch.ranks) {
     communicator_ = solo_communicator();
-    mpi_.reset();  // all ranks are here
+    mpi_.reset();  // all ranks that MPI sees come here
     require_mpi_sees(seen, launch);
   }
 }

@@ -24,7 +24,7 @@ ncclConfig_t non_blocking() {
   return config;
 }
 
-// The id of a new clique, which its first rank makes up.
+// Collective over `host`: returns the id of a new clique, which rank 0 makes.
 ncclUniqueId exchange_id(Communicator& host) {
   ncclUniqueId id{};
   if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
@@ -36,7 +36,7 @@ ncclUniqueId exchange_id(Communicator& host) {
   return id;
 }
 
-// Between ncclGroupStart and ncclGroupEnd; a group that an exception leaves open would take in all later calls.
+// Calls ncclGroupStart, and ncclGroupEnd at its end: a group that an exception left open would take in all later calls.
 class OpenGroup {
  public:
   OpenGroup() { check_nccl(ncclGroupStart(), "ncclGroupStart", nullptr); }
@@ -98,12 +98,12 @@ Clique::Clique(Clique& first) : timeout_s_(first.timeout_s_), lock_(first.lock_)
     check_nccl(ncclCommUserRank(first.comm_, &rank), "ncclCommUserRank", first.comm_);
     check_nccl(ncclCommSplit(first.comm_, 0, rank, &comm_, &config), "ncclCommSplit", first.comm_);
   }
-  first.settle("ncclCommSplit");  // only then is there the new one
+  first.settle("ncclCommSplit");  // comm_ is null until then
   settle("ncclCommSplit");
 }
 
 Clique::~Clique() {
-  // The other ranks may be gone, and so may what is under way: the process ends anyway.
+  // The other ranks may be gone, and operations may never end; the process ends anyway.
   if (std::uncaught_exceptions() > 0) return;
   try {
     finalize();
@@ -140,7 +140,7 @@ ncclResult_t Clique::state() const {
 
 void Clique::abort() { static_cast<void>(ncclCommAbort(comm_)); }
 
-// Mostly there is nothing to wait for. The first operation between two ranks connects them, which takes its time.
+// Usually returns at once. The first operation between two ranks connects them, which takes a while.
 void Clique::settle(std::string_view call) const {
   base::RunningTime running_time;
   auto pause = std::chrono::microseconds(0);
@@ -156,7 +156,7 @@ void Clique::settle(std::string_view call) const {
     if (waited > timeout_s_)
       throw base::Error(base::ExitCode::rank_failed,
                         fmt::format("NCCL has not finished {} after {} (train.accelerator.timeout_s): not all of its "
-                                    "ranks have come, or they cannot reach each other; NCCL_DEBUG=INFO shows more",
+                                    "ranks have joined, or they cannot reach each other; NCCL_DEBUG=INFO shows more",
                                     call, base::format_seconds(waited)));
     std::this_thread::sleep_for(pause);
     pause = std::min(pause + std::chrono::microseconds(10), longest_pause);

@@ -1,8 +1,7 @@
-// NCCL's calls, its errors as ours, and its words for our types.
+// Wraps NCCL's communicators, errors and types.
 //
-// All communicators are non-blocking (NCCL User Guide, "Creating a communicator with options"): a call returns at once,
-// and until the communicator is no longer "in progress" nothing else may be asked of it, and what was asked for may not
-// be in its stream yet.
+// All communicators are non-blocking (NCCL User Guide, "Creating a communicator with options"): a call returns at once.
+// While the communicator is "in progress" it accepts no other call, and the work may not be in its stream yet.
 #pragma once
 
 #include <nccl.h>
@@ -19,36 +18,38 @@ namespace tessera::comm {
 [[nodiscard]] ncclDataType_t nccl_type(ElementType type);
 [[nodiscard]] ncclRedOp_t nccl_operation(ReduceOperation operation);
 
-// Throws Error(rank_failed) in NCCL's words unless `result` is success or "in progress". `of` may be null.
+// Throws Error(rank_failed) with NCCL's error text unless `result` is success or "in progress". `of`, which may be
+// null, adds the communicator's last error.
 void check_nccl(ncclResult_t result, std::string_view call, ncclComm_t of);
 
-// What guards NCCL's calls of this process: who ends the job takes it and keeps it, so that no call meets a
+// Guards this process's calls of NCCL. The thread that ends the job locks it for good, so that no call uses a
 // communicator that is being aborted.
 using CallLock = std::timed_mutex;
 
-// The ncclComm of one lane of a group: in NCCL's word, this rank's part of a clique.
+// The ncclComm of one lane of a group. NCCL calls the set of connected ncclComms a clique; this is this rank's part.
 class Clique {
  public:
-  // Collective over `host`, a group of several ranks; its ranks are the clique's. Throws Error(rank_failed) where not
-  // all have come after timeout_s. `lock` outlives this.
+  // Collective over `host`: makes a clique of its ranks. Precondition: `host` has several ranks. Throws
+  // Error(rank_failed) if not all ranks have joined after timeout_s. `lock` outlives this.
   Clique(Communicator& host, double timeout_s, CallLock& lock);
-  // Collective over `first`, in which nothing is under way: another clique of the same ranks, without an exchange over
-  // the host.
+  // Collective over `first`: makes another clique of the same ranks without communicating over the host. Precondition:
+  // no operation of `first` is under way.
   explicit Clique(Clique& first);
-  // Collective, unless an exception passes: what was started is seen through to its end.
+  // Collective: waits for the operations under way. Does nothing while an exception propagates.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
 
-  // Calls `calls` with this ncclComm between ncclGroupStart and ncclGroupEnd (the ends of an exception too), and
-  // returns when all that they ask for is in its stream.
+  // Calls `calls` with this ncclComm between ncclGroupStart and ncclGroupEnd, and returns when all the work is in its
+  // stream. Calls ncclGroupEnd also if `calls` throws.
   void in_group(const std::function<void(ncclComm_t)>& calls);
-  // Any thread, without the lock: success, "in progress", or what went wrong.
+  // Returns success, "in progress" or the error. Any thread may call it, without the lock.
   [[nodiscard]] ncclResult_t state() const;
-  // Gives up what is under way. With the lock; nothing else may be called afterwards.
+  // Aborts the operations under way. The caller holds the lock, and must call nothing else afterwards.
   void abort();
 
  private:
+  // Blocks until the communicator is no longer "in progress". Throws Error(rank_failed) on errors and after timeout_s.
   void settle(std::string_view call) const;
   void finalize();
 

@@ -1,4 +1,4 @@
-// What this folder has the GPU compute. kernels.cu.
+// The GPU kernels of this folder, implemented in kernels.cu.
 #pragma once
 
 #include "comm/nccl/rank_order_sum.h"
@@ -6,8 +6,8 @@
 
 namespace tessera::comm {
 
-// In the order of `stream`; nothing for no elements. What it reads and writes lies in memory of the GPU and stays until
-// the stream has come so far.
+// Computes `sum` in the order of `stream`; does nothing if it has no elements. Its pointers are to GPU memory, which
+// must stay valid until the stream has passed this call.
 void launch_rank_order_sum(const RankOrderSum& sum, const device::Stream& stream);
 
 }  // namespace tessera::comm

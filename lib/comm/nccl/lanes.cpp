@@ -7,7 +7,7 @@
 
 namespace tessera::comm {
 
-// What is under way may never end where an exception ends this rank alone.
+// If an exception ends this rank alone, its operations may never end: it does not wait for them.
 Lane::~Lane() {
   if (std::uncaught_exceptions() > 0) return;
   try {
@@ -21,7 +21,7 @@ std::byte* Lane::staging(std::int64_t bytes) {
   if (bytes <= staging_bytes_) return staging_.get();
   stream_.synchronize();
   staging_.reset();
-  // A quarter more: units of almost one size do not make it grow one after the other.
+  // Grows by a quarter at least, so that units of slightly different sizes do not make it grow one by one.
   staging_bytes_ = std::max(bytes, staging_bytes_ + staging_bytes_ / 4);
   staging_ = device::allocate(device::MemoryKind::cuda, staging_bytes_);
   return staging_.get();

@@ -1,4 +1,5 @@
-// What the NCCL groups of a process have in common: the lanes on its GPU, and who watches over them.
+// The state that all NCCL groups of a process share: the lanes on its GPU, their clock, and the thread that watches
+// them.
 #pragma once
 
 #include <array>
@@ -16,12 +17,12 @@
 
 namespace tessera::comm {
 
-// gather: gathers of blocks, and broadcasts. exchange: rows. reduce: reductions.
+// gather: gather_blocks and broadcast. exchange: all_to_all_rows. reduce: reduce_blocks and all_reduce.
 enum class LaneKind : std::uint8_t { gather, exchange, reduce };
 inline constexpr std::size_t lane_kinds = 3;
 [[nodiscard]] constexpr std::size_t index_of(LaneKind kind) { return static_cast<std::size_t>(kind); }
 
-// A stream, and memory for what passes through it. Operations of the same lane run one after the other.
+// A stream and its staging memory. Operations of one lane run one after the other.
 class Lane {
  public:
   Lane() : stream_(device::Stream::lane()) {}
@@ -30,9 +31,9 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   [[nodiscard]] const device::Stream& stream() const { return stream_; }
-  // At least `bytes`, for the operation that is given to the lane now, until the next one asks: it is safe to give all
-  // of them the same memory, because in the lane's order the next one's first write comes after this one's last read.
-  // Grows only; then the host waits for the lane, in the first steps of a run at most.
+  // Returns at least `bytes` of GPU memory for the operation that is now given to the lane. All operations of the lane
+  // get the same memory: in the lane's order the next one writes it only after this one has read it. If the memory has
+  // to grow, the host waits for the lane; that happens in the first steps of a run only. It never shrinks.
   [[nodiscard]] std::byte* staging(std::int64_t bytes);
 
  private:
@@ -56,7 +57,7 @@ class NcclLanes {
   [[nodiscard]] NcclWatch& watch() { return watch_; }
   [[nodiscard]] const std::shared_ptr<GpuClock>& clock() const { return clock_; }
 
-  // What this rank does.
+  // What this rank is doing, for messages.
   [[nodiscard]] const std::string& label() const { return label_; }
   void set_label(std::string_view label);
 

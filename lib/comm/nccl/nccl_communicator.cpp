@@ -128,7 +128,7 @@ void NcclCommunicator::exchange_pieces(const GatherBlock& block, ncclComm_t comm
   }
 }
 
-// All blocks in one all-gather of bytes: each rank's part holds a place for each block, as large as its largest piece.
+// Gathers all blocks in one all-gather of bytes. Each rank's part has room for the largest piece of each block.
 void NcclCommunicator::gather_padded(const std::vector<GatherBlock>& blocks, Lane& lane) {
   std::vector<std::int64_t> places;
   std::int64_t part = 0;

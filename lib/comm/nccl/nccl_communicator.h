@@ -1,5 +1,5 @@
-// The communicator of a group of ranks over NCCL, in memory of their GPUs (see nccl.h). What it needs of the host (the
-// ids of cliques, barriers, the making of groups) goes over the communicator of the same ranks there.
+// The communicator of a group of ranks over NCCL, on GPU memory (see nccl.h). A communicator of the same ranks on host
+// memory exchanges the ids of cliques and serves barrier() and make_group().
 #pragma once
 
 #include <array>
@@ -18,20 +18,23 @@ namespace tessera::comm {
 
 class NcclCommunicator final : public Communicator {
  public:
-  // The ranks of `host`, which are `members` of the world.
+  // Makes the group of the ranks of `host`; `members` are their ranks in the world.
   NcclCommunicator(std::shared_ptr<NcclLanes> lanes, std::shared_ptr<Communicator> host, std::vector<int> members);
   ~NcclCommunicator() override;
 
   [[nodiscard]] std::int64_t rank() const override { return host_->rank(); }
   [[nodiscard]] std::int64_t size() const override { return host_->size(); }
 
-  // In place. Pieces that lie side by side: an all-gather a row; others as NcclOptions::uneven_blocks says.
+  // Gathers pieces that lie side by side in place, with one all-gather per row; others as NcclOptions::uneven_blocks
+  // says.
   Handle gather_blocks(std::vector<GatherBlock> blocks, KeepAlive keep) override;
-  // Pieces that lie side by side, in place: a reduce-scatter a row, whose result is then added to the sum. Other
-  // pieces, bfloat16, and sums of floating types by rank: each rank gets all contributions to its piece, and adds them.
+  // Reduces pieces that lie side by side in place, with one reduce-scatter per row, and adds the result to the sum. For
+  // other pieces, for bfloat16, and for floating-point sums under SumOrder::by_rank, each rank receives all
+  // contributions to its piece and adds them.
   Handle reduce_blocks(std::vector<ReduceBlock> blocks, KeepAlive keep) override;
-  // NCCL's, but for bfloat16, for maxima of floating types (NCCL's lose NaN), and for sums of floating types by rank:
-  // all get all values of a short array; of a long one each adds a block, and sends it to all.
+  // Uses NCCL's all-reduce except for bfloat16, for floating-point maxima (NCCL's lose NaN), and for floating-point
+  // sums under SumOrder::by_rank. For those, every rank gathers and reduces a short array whole; in a long array each
+  // rank reduces a block and sends it to all (see reduced_whole_bytes).
   Handle all_reduce(void* data, std::int64_t elements, ElementType type, ReduceOperation operation,
                     KeepAlive keep) override;
   Handle all_to_all_rows(const void* send, std::span<const std::int64_t> send_counts, void* receive,
@@ -45,26 +48,28 @@ class NcclCommunicator final : public Communicator {
 
  private:
   using Enqueue = std::function<void(Lane& lane)>;
-  // Gives `enqueue`'s work to the lane, after what the compute stream was given so far. `bytes` are sent and received.
+  // Lets `enqueue` give its work to the lane of `kind`, after the work that the compute stream was given so far.
+  // `bytes` is the number of bytes sent and received, for messages.
   [[nodiscard]] Handle start(LaneKind kind, std::string_view operation, std::int64_t bytes, KeepAlive keep,
                              const Enqueue& enqueue);
-  // The clique of a lane. Made at the group's first operation, which is the same on all of its ranks: nothing is under
-  // way then in the first clique, of which the others are split.
+  // Returns the clique of a lane. The group's first operation, which is the same on all of its ranks, makes all
+  // cliques: the others are split from the first one, in which nothing is under way then.
   [[nodiscard]] Clique& clique(LaneKind kind);
 
-  // Within a group of calls:
+  // Called within Clique::in_group:
   void gather_rows(const GatherBlock& block, ncclComm_t comm, const Lane& lane) const;
   void exchange_pieces(const GatherBlock& block, ncclComm_t comm, const Lane& lane) const;
   void reduce_rows(const ReduceBlock& block, ncclComm_t comm, const Lane& lane) const;
-  // To each rank its piece; what comes is packed at `received`, but for this rank's own.
+  // Sends each rank this rank's contribution to its piece, and receives the contributions to this rank's piece, packed
+  // at `received` by rank; this rank's own place there is not written.
   void send_contributions(const ReduceBlock& block, std::byte* received, ncclComm_t comm, const Lane& lane) const;
-  // Of their own:
+  // Call Clique::in_group themselves:
   void gather_padded(const std::vector<GatherBlock>& blocks, Lane& lane);
   void reduce(const std::vector<ReduceBlock>& blocks, Lane& lane);
   void all_reduce_whole(const RankOrderSum& sum, Lane& lane);
   void all_reduce_in_blocks(const RankOrderSum& sum, Lane& lane);
 
-  // Whether NCCL's own sums and maxima have the values, and where it matters the bits, that are asked for.
+  // Returns whether NCCL's own reduction gives the required values and, under SumOrder::by_rank, the required bits.
   [[nodiscard]] bool may_nccl_reduce(ElementType type, ReduceOperation operation) const;
   void expect_ranks(std::size_t count, const char* of) const;
 

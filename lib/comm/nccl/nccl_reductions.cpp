@@ -1,4 +1,4 @@
-// Sums and maxima of NcclCommunicator.
+// The reductions of NcclCommunicator.
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +36,7 @@ void NcclCommunicator::reduce(const std::vector<ReduceBlock>& blocks, Lane& lane
     return size() > 1 && may_nccl_reduce(block.type, ReduceOperation::add) &&
            lie_side_by_side(block.pieces, block.type);
   };
-  // Where each block's contributions come to; not used for those that NCCL sums.
+  // The place of each block's contributions in the staging memory; unused for blocks that NCCL sums.
   std::vector<std::int64_t> places;
   std::int64_t bytes = 0;
   for (const auto& block : blocks) {
@@ -94,7 +94,7 @@ void NcclCommunicator::send_contributions(const ReduceBlock& block, std::byte* r
     const auto peer = static_cast<int>(k);
     for (const auto& run : runs_of(block.pieces[size_of(k)], block.type))
       check_nccl(ncclSend(run.data, size_of(run.elements), type, peer, comm, lane.stream().native()), "ncclSend", comm);
-    // In the runs in which the sender, where this piece lies alike, sends it.
+    // Receives in the same runs in which the sender sends, since the piece has the same shape and stride there.
     auto* to = received + k * own_bytes;
     for (const auto& run : runs_of(own, block.type)) {
       check_nccl(ncclRecv(to, size_of(run.elements), type, peer, comm, lane.stream().native()), "ncclRecv", comm);

@@ -13,7 +13,7 @@ GpuClock::GpuClock(const device::Stream& stream) : reference_(stream.record()) {
   at_reference_ = base::seconds_now();
 }
 
-// CUDA gives milliseconds as a float: exact to 4 microseconds within a minute, so the reference moves on.
+// CUDA gives milliseconds as a float, exact to 4 microseconds within a minute, so the reference event is moved forward.
 double GpuClock::seconds_at(const device::Event& event) {
   constexpr double longest = 60;
   const auto since = event.seconds_since(reference_);
@@ -34,7 +34,7 @@ GpuOperation::~GpuOperation() {
   }
 }
 
-// What is freed after this call is written again only by what the compute stream is given later.
+// The operation's memory may be freed now: only later work of the compute stream can write it again.
 void GpuOperation::wait() {
   const auto compute = device::Stream::compute();
   reached_ = compute.record();
@@ -48,7 +48,7 @@ Span GpuOperation::span() const {
   return {ended - ended_.seconds_since(started_), ended};
 }
 
-// Before it started, the compute stream was blocked by what came before it in its lane.
+// Until the operation started, earlier operations of its lane blocked the compute stream; that time is not counted.
 std::optional<double> GpuOperation::exposed_seconds() const {
   return std::max(0.0, std::min(ended_.seconds_since(started_), ended_.seconds_since(reached_)));
 }

@@ -1,4 +1,4 @@
-// An operation in a lane of the GPU, and when it was there.
+// An operation on a lane of the GPU, and the times of its start and end.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace tessera::comm {
 
-// base::seconds_now() at events of the GPU. One thread.
+// Converts events of the GPU to times of base::seconds_now(). For one thread.
 class GpuClock {
  public:
   // Waits for `stream`.
   explicit GpuClock(const device::Stream& stream);
-  // When `event` passed; waits for it.
+  // Returns when `event` passed; blocks until it has.
   [[nodiscard]] double seconds_at(const device::Event& event);
 
  private:
@@ -25,7 +25,7 @@ class GpuOperation final : public Operation {
  public:
   GpuOperation(std::shared_ptr<GpuClock> clock, device::Event started, device::Event ended, KeepAlive keep)
       : clock_(std::move(clock)), started_(std::move(started)), ended_(std::move(ended)), keep_(std::move(keep)) {}
-  // Who drops a handle without waiting for it may give its memory to others, in the order of the compute stream.
+  // Calls wait() if nobody has, so that later work of the compute stream may reuse the operation's memory.
   ~GpuOperation() override;
 
   void wait() override;
@@ -36,7 +36,7 @@ class GpuOperation final : public Operation {
  private:
   const std::shared_ptr<GpuClock> clock_;
   const device::Event started_, ended_;
-  device::Event reached_;  // the compute stream, at wait()
+  device::Event reached_;  // recorded on the compute stream at wait()
   KeepAlive keep_;
   bool is_waited_for_ = false;
 };

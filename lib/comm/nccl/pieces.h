@@ -1,4 +1,4 @@
-// Strided pieces as NCCL takes them: runs of consecutive elements.
+// Converts strided pieces to runs of consecutive elements, as NCCL takes them.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct ElementRun {
   std::int64_t elements = 0;
 };
 
-// The runs of a piece in order; rows without a gap between them are one. None of an empty piece.
+// Returns the runs of a piece in order. Rows without a gap between them make one run; an empty piece has none.
 [[nodiscard]] std::vector<ElementRun> runs_of(const Strided& piece, ElementType type);
 
-// Whether all pieces have one shape, and row for row lie side by side in the order of their ranks: as the blocks of an
-// all-gather or a reduce-scatter do. Not for empty pieces.
+// Returns whether all pieces have the same shape and, in each row, follow each other without gaps in rank order, as the
+// blocks of an all-gather or a reduce-scatter do. False for empty pieces.
 [[nodiscard]] bool lie_side_by_side(std::span<const Strided> pieces, ElementType type);
 
-// The largest piece's bytes.
+// Returns the bytes of the largest piece.
 [[nodiscard]] std::int64_t largest_piece_bytes(std::span<const Strided> pieces, ElementType type);
 
-// `bytes`, rounded up to where memory of the GPU may begin well.
+// Rounds `bytes` up to a multiple of 256, an alignment that suits GPU memory.
 [[nodiscard]] constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace tessera::comm

@@ -1,5 +1,5 @@
-// Sums (or maxima) over ranks of elements that have come to one of them, in the order of the ranks: the arithmetic of
-// comm/reduction.h, element by element, with the same bits, for the GPU and the CPU.
+// Sums (or maxima) over ranks, in rank order, of elements that one rank has received from the others. It gives the same
+// bits as comm/reduction.h, element by element, on the GPU and the CPU.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace tessera::comm {
 
-// `rows` x `row_elements` elements: this rank's own, in rows own_stride apart, and those of the other ranks, rank k's
-// packed from received + k * rows * row_elements elements on (this rank's place there is not read). Their total goes to
-// `target`, of the same shape, as piece_sum.h says: added, it has total_type(type); stored, `type`. `target` may be
-// `own` if it is stored.
+// Sums `rows` x `row_elements` elements. This rank's own values lie at `own`, in rows own_stride apart. Those of rank k
+// lie packed at received + k * rows * row_elements elements; this rank's place there is not read. The total goes to
+// `target`, which has the same shape: its elements have total_type(type) where the total is added, `type` where it is
+// stored (see piece_sum.h). `target` may be `own` if the total is stored.
 struct RankOrderSum {
   ElementType type{};
   ReduceOperation operation = ReduceOperation::add;
   TotalGoes total_goes = TotalGoes::added;
   std::int64_t rows = 0, row_elements = 0;
   const void* own = nullptr;
-  std::int64_t own_stride = 0;  // elements; here and below
+  std::int64_t own_stride = 0;  // in elements, like target_stride
   const void* received = nullptr;
   void* target = nullptr;
   std::int64_t target_stride = 0;
@@ -31,7 +31,7 @@ namespace rank_order {
 using device::narrow;
 using device::widened;
 
-// The element at (row, column).
+// Sums the elements at (row, column).
 template <class Value, class Total>
 TESSERA_HOST_AND_GPU void sum_element(const RankOrderSum& sum, std::int64_t row, std::int64_t column) {
   const auto* own = static_cast<const Value*>(sum.own) + row * sum.own_stride + column;

@@ -113,7 +113,7 @@ void NcclWatch::end(const std::string& reason) {
   world_.end_job({base::ExitCode::rank_failed, reason});
 }
 
-// Nothing here may keep the job from ending: neither a call that never returns, nor an abort.
+// Must not keep the job from ending: it waits 5 s at most for a call that holds the lock, and 5 s for the aborts.
 void NcclWatch::abort_cliques() {
   constexpr auto patience = std::chrono::seconds(5);
   if (!call_lock_.try_lock_for(patience)) return;  // and never unlocked

@@ -1,5 +1,4 @@
-// The thread that looks whether NCCL's operations of this process come to an end, and ends the job if one fails or
-// takes too long.
+// A thread that watches this process's NCCL operations, and ends the job if one fails or takes too long.
 #pragma once
 
 #include <condition_variable>
@@ -19,29 +18,29 @@ namespace tessera::comm {
 
 class NcclWatch {
  public:
-  // `world` outlives this. For the GPU that the calling thread uses.
+  // Watches the GPU that the calling thread uses. `world` outlives this.
   explicit NcclWatch(World& world);
   ~NcclWatch();
   NcclWatch(const NcclWatch&) = delete;
   NcclWatch& operator=(const NcclWatch&) = delete;
 
   [[nodiscard]] CallLock& call_lock() { return call_lock_; }
-  // A clique is removed before it ends.
+  // Watches `clique` for errors. Remove it before it is destroyed.
   void add(Clique& clique);
   void remove(const Clique& clique);
-  // `description` as comm::describe gives it.
+  // Watches an operation between two events; `description` is as comm::describe gives it.
   void add(std::string description, device::Event started, device::Event ended);
-  // What this rank does from now on.
+  // Sets what this rank is doing from now on, for messages.
   void set_label(std::string_view label);
 
  private:
   struct Watched {
     std::string description;
     device::Event started, ended;
-    double seen_at = -1;  // when it was first seen to have started, in running_time_; -1: not yet
+    double seen_at = -1;  // when the thread first saw that it had started, in running_time_; -1: not yet
   };
   void run();
-  // What has gone wrong; empty: nothing.
+  // Returns the reason to end the job; empty: none.
   [[nodiscard]] std::string look();
   [[nodiscard]] std::string look_at_cliques() const;
   [[nodiscard]] std::string look_at_operations();

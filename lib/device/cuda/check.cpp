@@ -8,7 +8,7 @@ namespace tessera::device {
 
 void check_cuda(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
-  // Else LibTorch would find it after its next kernel, and blame that.
+  // Clears the error; otherwise LibTorch would find it after its next kernel and blame that kernel.
   static_cast<void>(cudaGetLastError());
   throw base::Error(base::ExitCode::rank_failed, fmt::format("the GPU failed in {}, or before it: {} ({})", call,
                                                              cudaGetErrorString(result), cudaGetErrorName(result)));

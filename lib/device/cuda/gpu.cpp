@@ -36,13 +36,13 @@ Gpus without_gpu(cudaError_t status) {
   return none;
 }
 
-// LibTorch's CUDA part registers itself when it is loaded. This program is not linked with it: that would cost a run on
-// the CPU its start. Returns what failed, or nothing.
+// Loads LibTorch's CUDA part, which registers itself. The program is not linked with it, since loading it would slow
+// the start of runs on the CPU. Returns what failed; empty: nothing.
 std::string load_torch_cuda() {
   void* loaded = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   std::array<char, PATH_MAX> folder{};
   if (loaded == nullptr || dlinfo(loaded, RTLD_DI_ORIGIN, folder.data()) != 0)
-    return fmt::format("where libtorch_cpu.so lies is unknown: {}", dlerror());
+    return fmt::format("the folder of libtorch_cpu.so is not known: {}", dlerror());
   if (dlopen(fmt::format("{}/{}", folder.data(), library_name).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
     return dlerror();
   return {};
@@ -59,7 +59,7 @@ cudaDeviceProp properties_of(int index) {
   return properties;
 }
 
-// Of its UUID: parts of one GPU (MIG) have their own.
+// Returns a hash of the GPU's UUID. Parts of one GPU (MIG) have their own UUIDs.
 std::int64_t identity_of(const cudaDeviceProp& properties) {
   return static_cast<std::int64_t>(base::xxh3({properties.uuid.bytes, sizeof properties.uuid.bytes}));
 }
@@ -70,7 +70,7 @@ Gpus find_gpus() {
   int count = 0;
   const auto status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    static_cast<void>(cudaGetLastError());  // a failed call stays the last error until it is asked for
+    static_cast<void>(cudaGetLastError());  // clears the error, which would otherwise be reported later
     return without_gpu(status);
   }
   if (const auto failure = load_torch_cuda(); !failure.empty())

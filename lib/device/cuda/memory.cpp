@@ -21,11 +21,11 @@ std::byte* allocate_for_gpu(MemoryKind kind, std::int64_t bytes) {
   return nullptr;
 }
 
-// Freeing waits for what is under way on the GPU. Where an exception passes that may be a collective which this rank
-// has started and others never will: the job could not end. The process is about to, and its memory with it.
+// Freeing waits for the work under way on the GPU. While an exception propagates, that may be a collective that other
+// ranks never join, and the job could not end. So nothing is freed then; the process is about to end.
 void release_for_gpu(MemoryKind kind, std::byte* memory) {
   if (std::uncaught_exceptions() > 0) return;
-  // Errors are those of earlier operations: the next call that may throw reports them.
+  // An error here is that of an earlier operation; the next call that may throw reports it.
   static_cast<void>(kind == MemoryKind::pinned ? cudaFreeHost(memory) : cudaFree(memory));
 }
 

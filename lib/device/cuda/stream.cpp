@@ -18,7 +18,7 @@ bool Event::has_passed() const {
     check_cuda(result, "cudaEventQuery");
     return true;
   }
-  static_cast<void>(cudaGetLastError());  // it counts as an error until it is asked for
+  static_cast<void>(cudaGetLastError());  // clears cudaErrorNotReady, which counts as an error
   return false;
 }
 
@@ -37,7 +37,7 @@ Stream Stream::lane() {
   int least = 0, greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t stream = nullptr;
-  // Non-blocking: it does not wait for the default stream by itself.
+  // Non-blocking: the stream does not wait for the default stream implicitly.
   check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
   return Stream({stream, [](cudaStream_t lane) { static_cast<void>(cudaStreamDestroy(lane)); }});
 }

@@ -6,7 +6,7 @@ namespace tessera::device {
 
 Gpus find_gpus() {
   return {.missing = "this program was built without CUDA",
-          .way_out = "install CUDA 13.0 with nvcc, and build by scripts/build.sh --cuda",
+          .way_out = "install CUDA 13.0 with nvcc, and build with scripts/build.sh --cuda",
           .identities = {}};
 }
 

@@ -5,7 +5,7 @@ namespace tessera::device {
 
 namespace {
 
-// Nobody comes so far: find_gpus() found none.
+// Never called: find_gpus() finds no GPU.
 void refuse(const char* what) { base::expect(false, "{} in a program that was built without CUDA", what); }
 
 }  // namespace

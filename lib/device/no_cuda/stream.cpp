@@ -6,7 +6,7 @@ namespace tessera::device {
 
 namespace {
 
-// Nobody comes so far: find_gpus() found none.
+// Never called: find_gpus() finds no GPU.
 [[noreturn]] void refuse(const std::source_location& where = std::source_location::current()) {
   base::throw_logic_error("a stream of a GPU in a program that was built without CUDA", where);
 }

@@ -102,7 +102,7 @@ TEST_CASE("less memory on the GPU than is asked for is the user's error, with th
     FAIL("there was so much");
   } catch (const base::Error& error) {
     CHECK(error.code() == base::ExitCode::bad_input);
-    CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("no memory of the GPU for a buffer of 600 KiB"));
+    CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("not enough GPU memory for a buffer of 600 KiB"));
   }
   test::set_device_bytes(1 << 30);
 }

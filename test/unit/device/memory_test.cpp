@@ -30,7 +30,7 @@ TEST_CASE("more memory than there is, is an error that names the bytes and the w
     FAIL("there was so much");
   } catch (const base::Error& error) {
     CHECK(error.code() == base::ExitCode::bad_input);
-    CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("no memory for a buffer of 1.00 EiB"));
+    CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("not enough memory for a buffer of 1.00 EiB"));
     CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("use a smaller model, more ranks"));
   }
 }

@@ -156,9 +156,9 @@ TEST_CASE("names that are no identifiers or would collide with a group are refus
   CHECK(resolve(with_extra({"wing2", "PLE", "my_group"}, {2, 1, 4}), 4).problems.empty());
 }
 
-TEST_CASE("a name that stands there twice is refused once") {
+TEST_CASE("a repeated name is refused once") {
   CHECK(resolve(with_extra({"wing", "wing"}, {2, 2}), 4).problems ==
-        Texts{"train.accelerator.extra_parallel_names[1] = \"wing\" stands there twice; a name may appear once"});
+        Texts{"train.accelerator.extra_parallel_names[1] = \"wing\" repeats an earlier name; use each name once"});
 }
 
 }  // namespace
