@@ -1,4 +1,4 @@
-// Rows of `train.accelerator.*`: who holds what, and over what it travels.
+// Rows of `train.accelerator.*`: parallelism, sharding, devices and collectives.
 #include <algorithm>
 
 #include "config/field_rows.h"
@@ -6,8 +6,8 @@
 namespace tessera::config {
 namespace {
 
-// Which numbers of ranks fit is the layout's to say, for it knows the world: 0 and -2 are refused there with the sizes
-// that would do.
+// The layout checks these sizes, because it knows the number of ranks: it refuses 0 and -2 and names the sizes that
+// fit.
 Range any_size() { return any_number(); }
 
 std::vector<Field> axis_rows() {
@@ -123,7 +123,7 @@ Field parameter_dtype_row() {
   return field;
 }
 
-// Accepted for its one value: nothing to keep.
+// Its only legal value is the default, so nothing is stored.
 Field reduce_dtype_row() {
   Field field{
       .path = "train.accelerator.fsdp_config.mixed_precision.reduce_dtype",

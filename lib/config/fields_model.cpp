@@ -1,4 +1,4 @@
-// Rows of `model.*`: where the model comes from, and overrides of config.json's keys.
+// Rows of `model.*`: the source of the model, and overrides of keys of config.json.
 #include <nlohmann/json.hpp>
 
 #include "config/field_rows.h"
@@ -119,7 +119,7 @@ std::vector<Field> expert_rows() {
   };
 }
 
-// Keys that exist so that a config.json can be corrected: one value of each is supported.
+// Keys with only one supported value. They exist so that a user can correct a config.json.
 std::vector<Field> fixed_rows() {
   return {
       config_key("hidden_act", {.kind = Kind::text}, {"gelu"},

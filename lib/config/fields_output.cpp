@@ -1,4 +1,4 @@
-// Rows of `train.checkpoint.*`, `train.log.*` and `train.debug.*`: what a run writes and checks.
+// Rows of `train.checkpoint.*`, `train.log.*` and `train.debug.*`.
 #include "config/field_rows.h"
 
 namespace tessera::config {
