@@ -48,8 +48,8 @@ std::unique_ptr<DocumentFile> open_jsonl(Source source, const JsonlReader& reade
   }
 }
 
-// Index of the part that holds element `at`, of parts that begin at `starts` (one more than parts, rising; empty parts
-// hold none).
+// Returns the index of the part that holds element `at`. `starts` are the rising starts of the parts and the end of the
+// last one; an empty part holds no element.
 std::size_t part_of(const std::vector<std::int64_t>& starts, std::int64_t at) {
   return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), at) - starts.begin()) - 1;
 }
