@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What save_pretrained of a model or a tokenizer writes, and the files of those that it has read.
+// The files that save_pretrained of a model or a tokenizer writes, and those that it read the tokenizer from.
 constexpr std::array names{"added_tokens.json", "special_tokens_map.json", "merges.txt", "LICENSE", "NOTICE"};
 constexpr std::array beginnings{"tokenizer", "vocab.", "chat_template", "LICENSE.", "NOTICE."};
 constexpr std::array ends{"_config.json", ".tiktoken"};

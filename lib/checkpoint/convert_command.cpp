@@ -47,7 +47,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// "5GB", "300 MiB", "1000": decimal and binary units.
+// Reads a size with a decimal or a binary unit: "5GB", "300 MiB", "1000".
 std::uint64_t bytes_of(const std::string& text) {
   struct Unit {
     std::string_view name;
@@ -93,7 +93,7 @@ SourceKind kind_of(const base::Path& source) {
   return SourceKind::checkpoint;
 }
 
-// Collective over `world`: its ranks were started by one command, and each reads the same source on its host.
+// Collective over `world`. Throws unless all ranks have the same command line and read the same source on their hosts.
 void require_same_conversion(const Words& words, SourceKind kind, comm::Communicator& world) {
   std::vector<comm::Fact> facts;
   comm::agree_on(world, [&] {

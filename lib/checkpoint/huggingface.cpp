@@ -32,7 +32,7 @@ constexpr std::string_view expert_mark = ".experts.";
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// Reads the list of shards and compares it with what the shards hold.
+// Opens the shards that the index lists, and compares the list with their tensors.
 Files open_shards(const base::Path& index, base::Problems& problems) {
   const base::JsonDocument document = base::parse_json_file(index, base::JsonComments::refused);
   const nlohmann::json& value = document.value();
@@ -71,7 +71,7 @@ struct Located {
   const StoredTensor* tensor = nullptr;
 };
 
-// "mlp.experts.7.gate_proj.weight" split around the expert's number.
+// The parts of a name around the number of an expert: "mlp.experts.", 7, "gate_proj".
 struct ExpertStack {
   std::string prefix;      // "model.layers.3.mlp.experts."
   std::string projection;  // "gate_proj"
@@ -83,7 +83,7 @@ std::optional<ExpertStack> expert_stack(const base::ParameterSpec& parameter) {
   return ExpertStack{parameter.fqn.substr(0, begin), parameter.fqn.substr(begin)};
 }
 
-// Finds the tensors of each parameter, and notes which were found, so that the rest can be named.
+// Finds the tensors of each parameter, and marks them as used, so that the others can be reported as unknown.
 class Matcher {
  public:
   Matcher(const Files& files, base::Problems& problems) : problems_(problems) {
@@ -128,7 +128,7 @@ class Matcher {
   }
 
  private:
-  // Marks the tensor as used; null if it cannot be read as `shape`.
+  // Marks the tensor as used. Returns null, and adds a problem, if its shape is not `shape` or its type cannot be read.
   const Located* take(const std::string& name, const Shape& shape) {
     const Located& located = tensors_.at(name);
     if (!used_.insert(name).second) return usable_.contains(name) ? &located : nullptr;

@@ -36,7 +36,7 @@ void sync_content(const base::Path& file) {
   base::require(is_synced, "cannot write {}: {}", file.string(), why);
 }
 
-// Puts on the disk what was copied, but for the name of the whole.
+// Syncs a file, or a folder with all files below it; the name of `path` itself is not durable yet.
 void sync_all(const base::Path& path, base::FileSystem& files) {
   std::error_code error;
   const auto status = fs::symlink_status(path, error);
@@ -111,7 +111,7 @@ NewFolder::~NewFolder() {
   if (is_published_) return;
   try {
     files_.remove(unfinished_);
-  } catch (const base::Error&) {  // the error that led here is the one to be told
+  } catch (const base::Error&) {  // the user needs the error that led here, not this one
   }
 }
 

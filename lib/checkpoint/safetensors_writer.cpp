@@ -11,7 +11,7 @@
 namespace tessera::checkpoint {
 namespace {
 
-// Small enough that what is hashed is still in the cache when it is written.
+// Small enough that a chunk is still in the cache when it is written after being hashed.
 constexpr std::size_t chunk_bytes = 1 << 20;
 
 std::string header_of(const std::vector<OutgoingTensor>& tensors, const std::map<std::string, std::string>& metadata) {
