@@ -41,7 +41,7 @@ Companions companions_beside(const base::Path& source) {
     if (!is_companion(path.filename().string()) || !fs::is_regular_file(path, ignored)) continue;
     const auto size = fs::file_size(path, ignored);
     if (size > companion_limit || bytes + size > companions_limit) {
-      base::log_warning("{} has {} bytes: it is too large to go with the weights into checkpoints and exports",
+      base::log_warning("{} has {} bytes: it is too large to be copied with the weights into checkpoints and exports",
                         path.string(), size);
       continue;
     }

@@ -104,7 +104,7 @@ class Matcher {
         add_experts(found, *stack);
     } else {
       problems_.add("missing: {} {}{}", parameter.fqn, text(parameter.shape),
-                    parameter.fqn == head_name ? " (if the head is the embedding: tie_word_embeddings true)" : "");
+                    parameter.fqn == head_name ? " (if the head is the embedding, set tie_word_embeddings true)" : "");
     }
     return found;
   }
@@ -139,7 +139,7 @@ class Matcher {
     }
     const ElementType type = tensor.type;
     if (type != ElementType::F32 && type != ElementType::BF16 && type != ElementType::F16 && type != ElementType::F64) {
-      problems_.add("{} is of type {}, which is not read; F64, F32, F16 and BF16 are", name, checkpoint::name(type));
+      problems_.add("{} is of type {}; only F64, F32, F16 and BF16 are read", name, checkpoint::name(type));
       return nullptr;
     }
     usable_.insert(name);
@@ -230,8 +230,8 @@ void warn_of_shards_beside(const base::Path& path) {
   }
   if (others.empty()) return;
   std::ranges::sort(others);
-  base::log_warning("{}: the weights are those of {}; {} beside it, {} of them, are not read", path.string(), file_name,
-                    others.front(), others.size());
+  base::log_warning("{}: the weights are those of {}; {} beside it (the first of {}) is not read", path.string(),
+                    file_name, others.front(), others.size());
 }
 
 std::vector<std::pair<base::Path, std::uint64_t>> fingerprints_of_huggingface(const base::Path& path) {

@@ -141,7 +141,7 @@ void require_replaceable(const base::Path& target, const std::set<std::string>& 
   constexpr const char* way_out = "move it away, or let tessera-convert write the weights elsewhere";
   std::error_code error;
   if (!fs::exists(fs::symlink_status(target, error))) return;
-  base::require(fs::is_directory(target, error), "{} is there and no folder; {}", target.string(), way_out);
+  base::require(fs::is_directory(target, error), "{} exists and is no folder; {}", target.string(), way_out);
   for (fs::directory_iterator entries(target, error); !error && entries != fs::directory_iterator();
        entries.increment(error)) {
     const auto name = entries->path().filename().string();

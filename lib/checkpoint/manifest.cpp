@@ -277,7 +277,7 @@ std::string to_text(const Manifest& manifest) {
       companions.empty() ? "" : fmt::format("  \"companions\": [{}],\n", fmt::join(companions, ",")),
       fmt::join(files, ","), fmt::join(tensors, ",")));
   base::require(text.size() <= manifest_limit,
-                "a manifest of {} bytes, and no more than {} are read; save on fewer ranks", text.size(),
+                "the manifest has {} bytes, but no more than {} can be read; save on fewer ranks", text.size(),
                 manifest_limit);
   return text;
 }

@@ -42,8 +42,8 @@ std::unique_ptr<DocumentFile> open_jsonl(Source source, const JsonlReader& reade
     return std::make_unique<JsonlFile>(source.path, reader, counts);
   } catch (const base::Error& error) {
     base::fail(
-        "{}; a .json file is read as JSONL, an object a line: name the files without this one, or say by --data.format "
-        "what they are",
+        "{}; a .json file is read as JSONL, one object a line: name the files without this one, or give their format "
+        "with --data.format",
         error.what());
   }
 }

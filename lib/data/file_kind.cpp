@@ -16,7 +16,7 @@ struct Signature {
   BinaryKind kind;
 };
 
-constexpr std::string_view as_jsonl = "write its documents as JSONL, for which Python's datasets have to_json";
+constexpr std::string_view as_jsonl = "write its documents as JSONL (to_json of Python's datasets does it)";
 constexpr std::string_view as_ids = "write its ids as JSONL (input_ids) or as a pair .bin and .idx";
 constexpr std::string_view left_out = "leave it out by naming the other files";
 

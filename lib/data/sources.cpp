@@ -234,8 +234,8 @@ class Collector {
     if (kind != nullptr) binary_[kind].add(path);
     if (kind == nullptr && is_guess && begins_array(start)) {
       problem(
-          fmt::format("{} is a JSON array, not JSONL, which has an object a line (jq -c '.[]' makes it of an array); "
-                      "or say what it is by --data.format",
+          fmt::format("{} is a JSON array, not JSONL, which has one object a line; convert it with jq -c '.[]', or "
+                      "give its format with --data.format",
                       path));
       return false;
     }
