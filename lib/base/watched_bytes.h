@@ -28,8 +28,8 @@ class WatchedBytes {
   Record* record_ = nullptr;
 };
 
-// For a job of several ranks: begins the message with `speaker` ("rank 2 on node1: ") and prints it in one process
-// only, the first to set `has_spoken`, a flag that the ranks of a machine share; the others end without a message. The
+// For a job of several ranks. Begins the message with `speaker` ("rank 2 on node1: "), and lets only one process print
+// it: the first to set `has_spoken`, a flag that the ranks of a machine share. The others end without a message. The
 // flag must live until the next call. Null, which is the initial state, lets every process print its message.
 void set_speaker(const std::string& speaker, std::atomic<bool>* has_spoken);
 

@@ -29,7 +29,7 @@ struct TypeRow {
   std::uint64_t bits;
 };
 
-// In the order of ElementType.
+// The rows are in the order of ElementType.
 constexpr std::array<TypeRow, 20> type_rows{{{"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
                                              {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
                                              {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},

@@ -62,7 +62,7 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // The same on every rank.
+  // Returns whether a save is under way; the same on every rank.
   [[nodiscard]] bool is_under_way() const { return part_ != Part::none; }
   // Starts a save. With `background` it only makes the folder and copies shards from a GPU before it returns; after
   // that, only the optimizer's next step may write masters and moments, as it waits for the copy. Precondition: no save

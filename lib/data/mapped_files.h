@@ -42,8 +42,8 @@ class MappedFiles {
 // Throws Error(rank_failed) if a file's size now is not the size that it had when it was first opened.
 void require_unchanged(const std::string& path, std::uint64_t size, std::uint64_t size_now);
 
-// The same with the file's present size on the disk. Call it after reading mapped bytes: if the file was cut, the lost
-// bytes of its last page read as zeros.
+// Does the same with the file's present size on the disk. Call it after reading mapped bytes: if the file was cut, the
+// lost bytes of its last page read as zeros.
 void require_unchanged(const std::string& path, std::uint64_t size);
 
 }  // namespace tessera::data

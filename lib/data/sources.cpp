@@ -138,7 +138,7 @@ class Collector {
   }
 
  private:
-  // How a path was named.
+  // Tells whether the user named a path, a pattern matched it, or a folder holds it.
   enum class Named { outright, by_pattern, in_folder };
 
   // Paths of which a message names only the first.
