@@ -2,13 +2,13 @@
 # Compares tessera-train with PyTorch at one rank and at several: speed, memory, time to the first step; then small benchmarks
 # of parts.
 #   scripts/bench.sh [--quick] [--ops] [--ranks "1 2 4"]
-#     --quick   two runs of each side instead of five
-#     --ops     only the small benchmarks (products, permutation, loss, attention, data, checkpoints)
-#     --ranks   the numbers of ranks, "1 2 4" if left out; above 1 each is run without expert parallelism and with the
+#     --quick   run each side twice instead of five times
+#     --ops     run only the small benchmarks (products, permutation, loss, attention, data, checkpoints)
+#     --ranks   numbers of ranks (default "1 2 4"); each number above 1 runs without expert parallelism and with the
 #               experts split over all ranks
-# The first call installs PyTorch with all its dependencies into .deps/peers (3 GB to fetch, 5 GB on disk). Results are in
-# output/bench/, those that were kept in test/bench/README.md. TESSERA_PEERS_PYTHON names a Python that has the packages of
-# scripts/peers/requirements.txt already.
+# The first call installs PyTorch with all its dependencies into .deps/peers (downloads 3 GB, takes 5 GB of disk). Writes
+# results into output/bench/; test/bench/README.md has kept ones. TESSERA_PEERS_PYTHON may name a Python that already has
+# the packages of scripts/peers/requirements.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

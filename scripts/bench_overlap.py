@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""How much of the communication runs under computation, on simulated nodes with links of a limited rate.
+"""Measures how much of the communication runs during computation, on simulated nodes with links of a limited rate.
 
     scripts/bench_overlap.py [--bin build/bin] [--steps N] [--repeats N] [--rates 200mbit ...] [-- setting value ...]
 
 Needs root (scripts/simulated_nodes.sh) and the inputs of scripts/bench.sh in output/bench/inputs. Two nodes of one rank and
-one thread each train the bench model in these layouts: FSDP alone; experts shared (ep 2), the micro-steps one after the
-other; the same with micro-steps that take turns (overlap_exchange). Each is run as it is, and with --train.debug.only
-compute and comm, which run the halves one after the other; medians over the repeats, alternated. Of rank 0:
+one thread each train the bench model in these layouts: FSDP alone; experts split (ep 2), one micro-step after the other;
+the same with micro-steps that take turns (overlap_exchange). Each layout runs as it is, and with --train.debug.only
+compute and comm, which run the two halves one after the other. The repeats alternate between all of these; the table has
+their medians on rank 0:
 
   compute, comm   seconds of a step's computation, and of its communication, alone
-  step            seconds of the overlapped step; / max: over the larger of the two
-  hidden          of each group: 1 - time waited for / time of the same collectives alone
+  step            seconds of the overlapped step; / max: divided by the larger of the two
+  hidden          for each group: 1 - time blocked on its collectives / time of the same collectives alone
 """
 import argparse
 import datetime

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Held-out cross entropy of a bigram model of bytes, in nats a token: what a trained model has to beat.
+"""Prints the held-out cross entropy of a bigram model of bytes, in nats per token, which a trained model should beat.
 
     bigram.py --train FILE ... --eval FILE ...
 
-Each file is a document: its bytes, then an end-of-document token (id 256), as tessera-train's byte tokenizer has them. The
-model is p(b | a) = (count(a, b) + alpha) / (count(a) + 257 alpha) over the training files; alpha is the one of a few that is
-best for the held-out files, which favours the bigram model. Prints the number alone.
+Each file is a document: its bytes, then an end-of-document token (id 256), as in tessera-train's byte tokenizer. The model
+is p(b | a) = (count(a, b) + alpha) / (count(a) + 257 alpha) over the training files. alpha is the best of four values for
+the held-out files, which favours the bigram model. Prints only the number.
 """
 import argparse
 import math

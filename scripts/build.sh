@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds Tessera, after scripts/setup.sh; programs land in build/bin.
 #   scripts/build.sh [--debug | --sanitize] [--cuda] [--target NAME]...
-#     --debug      without optimisation, into build-debug/
-#     --sanitize   with address and undefined-behaviour checks, into build-sanitize/
-#     --cuda       for NVIDIA GPUs, or an error that says what is missing; without it they are left out where CUDA 13 and
-#                  NCCL are not there
+#     --debug      build without optimisation, into build-debug/
+#     --sanitize   build with address and undefined-behaviour checks, into build-sanitize/
+#     --cuda       build for NVIDIA GPUs, or fail and say what is missing. Without this option, the build supports GPUs
+#                  if CUDA 13 and NCCL are installed
 #     --target     build only this target
-# CXX names another compiler, TESSERA_TORCH_DIR another LibTorch; CI=true makes warnings errors.
+# CXX may name another compiler, TESSERA_TORCH_DIR another LibTorch. CI=true makes warnings errors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +27,7 @@ done
 
 scripts/setup.sh "${setup[@]}"
 werror=OFF; [ "${CI:-}" = true ] && werror=ON
-# Configuring prints pages; of a good run only what names LibTorch and CUDA and warnings are of interest.
+# Configuring prints pages. If it succeeds, show only the lines about LibTorch and CUDA, and warnings.
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 cmake -S . -B $folder -G Ninja -DCMAKE_BUILD_TYPE=$type -DTESSERA_SANITIZE="$sanitize" -DTESSERA_WERROR=$werror -DTESSERA_CUDA=$cuda \
     -DTESSERA_TORCH_DIR="${TESSERA_TORCH_DIR:-}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }

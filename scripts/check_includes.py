@@ -1,13 +1,13 @@
 """Checks the includes of lib/ against the table of rooms in README.md.
 
-Three rules, each from a column of the table:
-  direction   a room includes itself, base, and the rooms of the column "may include", which all stand above it;
-  heavy       headers of torch, MPI, CUDA and NCCL only where the last column says so. "X in `y`" allows X in the folder
-              y/ or in files whose name without its ending is y;
-  reach       a room whose last column is "none" gets no such header through a header of lib/ either, not even through
-              one that may have it.
+Checks three rules, each from a column of the table:
+  direction   A room may include itself, base, and the rooms in the column "may include", which must stand above it.
+  heavy       A room may include headers of torch, MPI, CUDA and NCCL only if the last column names them. "X in `y`"
+              allows X in the folder y/ and in files whose name without its ending is y.
+  reach       A room whose last column is "none" may not get such a header through a header of lib/ either, even if that
+              one may include it.
 
-Prints file:line and the rule for each offence. Exit code 0: none, 1: some, 2: no table, or wrong arguments.
+Prints file:line and the rule for each offence. Exit code 0: no offence, 1: some, 2: no table, or wrong arguments.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Room:
                 self.heavy[kind] = set(re.findall(r"`([^`]+?)/?`", places)) or None
 
     def allows(self, kind, path):
-        """Whether the file (path relative to the room) may include a header of this kind."""
+        """Returns whether the file (path relative to the room) may include a header of this kind."""
         if kind not in self.heavy:
             return False
         places = self.heavy[kind]
@@ -66,7 +66,7 @@ def read_rooms(readme):
 
 
 def read_includes(path):
-    """(line number, header, whether in quotes) of each include."""
+    """Returns (line number, header, whether it is in quotes) for each include."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return [(number, match[2], match[1] == '"') for number, line in enumerate(text.splitlines(), 1)
             if (match := INCLUDE.match(line))]
@@ -102,7 +102,7 @@ class Check:
                 self.offend(file, line, f"{room.name} may not include <{header}> of {kind} (heavy: {room.heavy_text()})")
 
     def allowed_heavy(self, file):
-        """The first heavy header that this file includes by right, or None: one that it may not have is its own offence."""
+        """Returns the first heavy header that this file includes and may include, or None. check_heavy reports others."""
         room = self.rooms.get(file.parts[0])
         for _, header, _ in self.includes[file]:
             if room and any(room.allows(kind, file.relative_to(room.name)) for kind in heavy_kinds(header)):
@@ -110,7 +110,7 @@ class Check:
         return None
 
     def check_reach(self, file, room, line, header):
-        """Follows the headers of lib/ behind one include of a pure room; the first heavy header ends the search."""
+        """Searches the headers of lib/ that one include of a pure room reaches, and reports the first heavy header."""
         seen, chains = set(), [[pathlib.Path(header)]]
         while chains:
             chain = chains.pop()

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs, builds and trains a small mixture of experts on the text of the C++ standard library's headers (bytes as tokens).
+# Installs, builds, and trains a small mixture of experts on the headers of the C++ standard library (bytes as tokens).
 #
 #   scripts/demo.sh [--ranks N] [--path.to.setting value ...]
-#     --ranks   1 (default), 2, 4 or 8 ranks, started by mpirun, which share experts and embedding among them
+#     --ranks   number of ranks, 1 (default), 2, 4 or 8; mpirun starts several, which split experts and embedding
 #     others    further settings for tessera-train
 #
-# After its first checkpoint a rank of the run is killed; another number of ranks goes on from there: two if it was one, else
-# half as many. Every tenth file is held out. At the end the held-out cross entropy is compared with a bigram model of the same
-# bytes (exit code 1 if the trained model is not better), and the weights are converted for HuggingFace. Results are in
+# Kills a rank of the run after its first checkpoint, and resumes with another number of ranks: two after one, otherwise half
+# as many. Holds out every tenth file. At the end it compares the held-out cross entropy with that of a bigram model of the
+# same bytes (exit code 1 if the trained model is not better), and converts the weights for HuggingFace. Writes results into
 # output/demo, or the folder that TESSERA_DEMO_OUTPUT names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,21 +24,21 @@ scripts/build.sh --target tessera-train --target tessera-convert
 text=(/usr/include/c++/*)
 text=${text[-1]}
 [ -d "$text" ] || { echo "demo.sh: no C++ headers under /usr/include/c++; install g++" >&2; exit 2; }
-# Plain names only: they are put into lists that commas and spaces separate.
+# Takes only plain names, because commas and spaces would separate the paths of a list.
 mapfile -t files < <(find "$text" -type f -regex '[-A-Za-z0-9_./+]*' -size +1k | LC_ALL=C sort)
 train=() held_out=()
 for k in "${!files[@]}"; do
   if (( k % 10 == 7 )); then held_out+=("${files[k]}"); else train+=("${files[k]}"); fi
 done
-# Evaluating all of them would take longer than training.
+# Evaluates only twelve of them: all would take longer than the training.
 held_out=("${held_out[@]:0:12}")
 
 output=${TESSERA_DEMO_OUTPUT:-output/demo}
 rm -rf "$output"/step_* "$output/latest" "$output/hf"
-rm -f "$output"/{metrics,settings.resolved}.*json*  # else each demo would keep those of the one before it
+rm -f "$output"/{metrics,settings.resolved}.*json*  # otherwise the new run would keep the former ones, moved aside
 settings=(--train.checkpoint.output_dir "$output" --data.train_path "${train[@]}" --data.eval_path "${held_out[@]}" "$@")
 
-# Fills `command` with the run on $1 ranks: as many sequences in a micro-step as on one rank, so that it is the same run.
+# Sets `command` to the run on $1 ranks. A micro-step has as many sequences as on one rank, so that it is the same run.
 train_on() {
   command=(build/bin/tessera-train scripts/demo/config.json)
   [ "$1" -eq 1 ] || {
@@ -50,8 +50,8 @@ train_on() {
   command+=("${settings[@]}")
 }
 
-# Waits for the first checkpoint of process $1 and kills one of its ranks; fails if the run ends before. mpirun's children
-# are the ranks.
+# Waits for the first checkpoint of process $1 and kills one of its ranks (a child of mpirun, or the process itself). Fails if
+# the run ends before.
 kill_after_a_checkpoint() {
   local rank children=/proc/$1/task/$1/children
   until [ -e "$output/latest" ]; do

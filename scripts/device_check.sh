@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Checks Tessera on a machine with an NVIDIA GPU and measures it there, in less than 8 minutes: tests labelled gpu, the demo
-# against the CPU, layers of Qwen3-30B-A3B's shape, grouped products. Needs a Python with torch 2.11 and its nvidia packages.
+# Tests and measures Tessera on a machine with an NVIDIA GPU in less than 8 minutes: tests labelled gpu, the demo compared
+# with the CPU, layers of Qwen3-30B-A3B's shape, grouped products. Needs a Python with torch 2.11 and its nvidia packages.
 #   scripts/device_check.sh [--build FOLDER] [--output FOLDER] [--budget SECONDS] [--only STEP...]
-#     --build      take the programs of this build folder (target device_check) instead of building
-#     --output     where device_check.json, device_check.md and device_check.log go; output/device_check if left out
-#     --budget     seconds for all steps together, 450 if left out; steps that come too late are left out and said to be
-#     --only       these steps alone; must come last
+#     --build      use the programs of this build folder (target device_check) instead of building
+#     --output     folder for device_check.json, device_check.md and device_check.log (default output/device_check)
+#     --budget     seconds for all steps together (default 450); the page names steps for which no time was left
+#     --only       run only these steps; must come last
 #   scripts/device_check.sh --list
-#     the steps, with their time limits
+#     prints the steps with their time limits
 #   scripts/device_check.sh --pack FOLDER [--build FOLDER]
-#     makes a bundle for a machine without compiler, MPI or network: programs, their libraries (not torch's nor CUDA's),
-#     settings, text to train on; at most 64 MiB. There: FOLDER/scripts/device_check.sh. This needs no GPU
+#     makes a bundle for a machine without compiler, MPI or network: programs, their libraries (without torch's and CUDA's),
+#     settings, text to train on; at most 64 MiB. Run FOLDER/scripts/device_check.sh there. Packing needs no GPU
 #   scripts/device_check.sh --rehearse [...]
-#     all steps on the CPU with tiny sizes, to try the check itself; its page says so
-# TESSERA_PYTHON names the Python (python3 if left out), TESSERA_TORCH_DIR its folder torch if Python does not find it.
-# Exit code 0: all steps passed; 1: one did not, and the page says which and why; 2: it cannot begin.
+#     runs all steps on the CPU with tiny sizes, to test the check itself; its page says so
+# TESSERA_PYTHON names the Python (default python3), TESSERA_TORCH_DIR its folder torch if Python does not find it.
+# Exit code 0: all steps passed; 1: a step did not pass, and the page says which and why; 2: the check cannot begin.
 set -euo pipefail
 command="scripts/device_check.sh $*"
 start=$PWD
@@ -53,7 +53,7 @@ if [ ${#only[@]} -gt 0 ]; then
 fi
 [ -z "$build" ] || [ -d "$build/bin" ] || fail "--build $build has no folder bin"
 
-# Of a program the libraries that a bare machine may lack: not glibc's and the compiler's, nor those of torch and CUDA.
+# Prints the libraries of a program that a bare machine may lack, except those of glibc, the compiler, torch and CUDA.
 libraries_of() {
   ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' |
     grep -Ev '^(lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s|gomp|torch[_a-z]*|c10|cu[a-zA-Z]+|nccl|nv[a-zA-Z]+|nvshmem[_a-z]*)\.so|ld-linux)' || true
@@ -82,7 +82,7 @@ pack_bundle() {
 
 if [ -n "$pack" ]; then pack_bundle "$pack"; exit 0; fi
 
-# Everything that is missing, at once.
+# Collects everything that is missing, to report it at once.
 missing=()
 if [ -z "$rehearse" ]; then
   if ! command -v nvidia-smi >/dev/null; then
@@ -100,8 +100,8 @@ command -v "$python" >/dev/null || fail "there is no Python '$python'; let TESSE
 grep -q "^__version__ = '2\.11\." "$torch/version.py" ||
   fail "torch in $torch is $(sed -n "s/^__version__ = //p" "$torch/version.py"), and the programs are built for 2.11"
 
-# Programs of a bundle have no paths of libraries in them: torch's come first, then those of its nvidia packages and of a
-# CUDA that is installed, then where this shell looks (the driver's may be there alone), then the bundle's.
+# Programs of a bundle hold no library paths. The order is: torch's libraries, those of its nvidia packages and of an
+# installed CUDA, the paths of this shell (which may be the only ones with the driver's), the bundle's.
 library_path() {
   local folder path=$torch/lib
   for folder in "$torch"/../nvidia/*/lib "${CUDA_HOME:-/usr/local/cuda}/lib64"; do
@@ -113,7 +113,7 @@ library_path() {
 arguments=(--root . --torch-dir "$torch" --python "$python" --budget "$budget" --command "$command")
 arguments+=(--output "${output:-$PWD/output/device_check}")
 if [ -e commit ]; then
-  chmod +x bin/* 2>/dev/null || true  # some ways to carry a folder drop it
+  chmod +x bin/* 2>/dev/null || true  # some ways to copy a folder drop the executable bit
   arguments+=(--programs bin --corpus corpus --library-path "$(library_path)")
 elif [ -n "$build" ]; then
   arguments+=(--programs "$build/bin" --corpus lib)

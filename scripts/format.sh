@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Formats the C++ sources of the tree with clang-format 14 (another version formats differently, so it is refused).
+# Formats the C++ sources of the tree with clang-format 14; refuses other versions, which format differently.
 #   scripts/format.sh [--check]
-#     --check      change nothing; name the files that are not formatted, exit code 1 if there is any
-# Exit code 77: no clang-format 14 here.
+#     --check      change nothing; print the files that are not formatted, exit code 1 if there are any
+# Exit code 77: clang-format 14 is not installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

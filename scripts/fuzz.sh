@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files that nobody vouches for (safetensors, manifests, sealed JSON, JSON, and of data JSONL and the
-# pairs of Megatron-Core) with libFuzzer, which it installs first. Ends with an error at the first input that crashes a reader, makes it allocate much, or takes it long.
+# Fuzzes the readers of untrusted files (safetensors, manifests, sealed JSON, JSON, JSONL, pairs of Megatron-Core) with
+# libFuzzer, which it installs first. Fails at the first input that crashes a reader, or makes it allocate much or run long.
 #   scripts/fuzz.sh [SECONDS] [TARGET...]
-#     SECONDS      all targets together; default 60
-#     TARGET       safetensors, manifest, sealed_json, json, jsonl, megatron; default all
-# Inputs that cover new code are kept in build-fuzz/; an input that is found goes into test/fuzz/corpus/TARGET/, where the
-# normal tests replay it.
+#     SECONDS      time of all targets together (default 60)
+#     TARGET       safetensors, manifest, sealed_json, json, jsonl, megatron (default all)
+# Keeps inputs that cover new code in build-fuzz/. Put an input that makes a reader fail into test/fuzz/corpus/TARGET/, where
+# the normal tests replay it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -52,12 +52,12 @@ for target in "${targets[@]}"; do
   mkdir -p $folder/corpus/$target
   echo "fuzz: $target for $share s"
   log=$folder/$target.log
-  # What is read is at most 64 KiB: whoever asks for 64 MiB at once has believed a number of the input.
+  # Inputs have at most 64 KiB, so a reader that allocates 64 MiB at once has trusted a number in the input.
   $folder/$target $folder/corpus/$target test/fuzz/corpus/$target -max_total_time=$share -max_len=65536 -timeout=10 \
       -malloc_limit_mb=64 -rss_limit_mb=1024 -dict=test/fuzz/dictionary.txt -artifact_prefix=$folder/found-$target- \
       -print_final_stats=1 >$log 2>&1 || {
     tail -n 40 $log >&2
-    printf 'fuzz: %s fails on the input named above; mend it, then keep the input in test/fuzz/corpus/%s/\n' $target $target >&2
+    printf 'fuzz: %s fails on the input named above; fix the reader, then keep the input in test/fuzz/corpus/%s/\n' $target $target >&2
     exit 1
   }
   grep -E '^stat::number_of_executed_units|cov:' $log | tail -n 2

@@ -20,8 +20,8 @@ class Failure(Exception):
 
 
 def read_run(path):
-    """(steps, evaluations, loads): {step: object} of the first two, of the loads the last alone. Line by line: a file may
-    be larger than memory. After a resume a step may come twice: the later one counts."""
+    """Returns (steps, evaluations, loads), each a dict from step to object; loads holds only the last one. Reads line by
+    line, as the file may be larger than memory. After a resume a step may occur twice; the later one counts."""
     found = {"step": {}, "evaluation": {}, "load": {}}
     lines, broken = 0, []
     try:
@@ -47,7 +47,7 @@ def read_run(path):
 
 
 def parse(path, number, line, broken):
-    """The object of a line; of one that is not whole none, and its number in `broken`."""
+    """Returns the object of a line. For a line that is not whole, returns None and adds its number to `broken`."""
     try:
         value = json.loads(line)
     except json.JSONDecodeError:
@@ -59,7 +59,7 @@ def parse(path, number, line, broken):
 
 
 def series(records, key):
-    """Steps and values of a key; null (a number that was not finite, or not measured) becomes a gap."""
+    """Returns steps and values of a key; null (a number that was not finite, or not measured) becomes a gap."""
     steps = [step for step, value in records.items() if key in value]
     values = [records[step][key] for step in steps]
     return steps, [float(value) if isinstance(value, (int, float)) else math.nan for value in values]

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or by sudo) and, in .deps/, LibTorch
-# and a small Python for the plots. Can be repeated: what is there stays, an interrupted install is redone, and calls at
-# the same time wait for each other.
+# Installs what Tessera needs to build and run on Debian 12: Debian packages (as root or with sudo) and, in .deps/, LibTorch
+# and a small Python for the plots. Repeated calls keep what is installed and redo an interrupted install; calls at the
+# same time wait for each other.
 #   scripts/setup.sh [--cuda] [--slurm] [--fuzz]
-#     --cuda       the libraries too that LibTorch needs for NVIDIA GPUs beside CUDA 13 itself; where its nvcc is there, they
-#                  are installed anyway
-#     --slurm      a Slurm too, for scripts/slurm/try_locally.sh; its daemons are left stopped
-#     --fuzz       clang with libFuzzer too, for scripts/fuzz.sh
-# TESSERA_TORCH_DIR, if set, names a LibTorch to use instead; then none is installed.
+#     --cuda       also install the libraries that LibTorch needs for NVIDIA GPUs besides CUDA 13 itself; this is the
+#                  default if CUDA 13's nvcc is found
+#     --slurm      also install Slurm, for scripts/slurm/try_locally.sh; leaves its daemons stopped
+#     --fuzz       also install clang with libFuzzer, for scripts/fuzz.sh
+# TESSERA_TORCH_DIR may name another LibTorch to use; then none is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,7 @@ fuzz_packages=(clang-16 libclang-rt-16-dev)
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 2; }
 
-# Runs its arguments with their output kept back, and shows the end of it only if they fail.
+# Runs its arguments without showing their output; if they fail, shows the end of it.
 quietly() {
   local log; log=$(mktemp)
   if "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi
@@ -50,7 +50,8 @@ You are neither root nor able to use sudo. Ask an administrator to run:
   stop_services "${missing[@]}"
 }
 
-# Debian starts a service when it is installed, and at each boot; a Slurm for tests shall do neither.
+# Stops the services of packages and disables them: Debian starts them at once and at each boot, which a Slurm for tests
+# should not do.
 stop_services() {
   local package
   for package in "$@"; do
@@ -60,7 +61,7 @@ stop_services() {
   done
 }
 
-# The stamp holds what was installed, so that another list, or an install that did not end, is done anew.
+# The stamp holds the list of installed packages, so that a changed list or an interrupted install is redone.
 install_python() {
   local stamp=.deps/python/installed requirements=(scripts/requirements.txt third_party/libtorch.txt) installed='' file
   [ ! -e "$stamp" ] || installed=$(cat "$stamp")
@@ -81,13 +82,13 @@ install_python() {
   cat "${requirements[@]}" >"$stamp"
 }
 
-# CUDA 13's compiler, as third_party/cuda.cmake looks for it.
+# Prints the path of CUDA 13's compiler, searching as third_party/cuda.cmake does.
 find_nvcc() {
   if [ -n "${CUDACXX:-}" ]; then command -v "$CUDACXX"; return; fi
   command -v nvcc || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"
 }
 
-# The wheels of the list whose library is neither beside nvcc nor known to the linker.
+# Prints the wheels of the list whose library is neither beside nvcc nor known to the linker.
 missing_cuda_wheels() {
   local toolkit='' known wheel library
   ! toolkit=$(find_nvcc) || toolkit=$(realpath "$toolkit")
@@ -99,7 +100,7 @@ missing_cuda_wheels() {
   done <third_party/libtorch_cuda.txt
 }
 
-# Beside LibTorch, with a stamp of its own: what is there already stays.
+# Installs the wheels beside LibTorch, with a stamp of their own, so that LibTorch stays as it is.
 install_cuda_wheels() {
   local stamp=.deps/python/installed_cuda wheels; mapfile -t wheels < <(missing_cuda_wheels)
   [ ! -e $stamp ] || [ "$(cat $stamp)" != "${wheels[*]}" ] || return 0
@@ -130,7 +131,7 @@ exec 9>.deps/lock
 flock 9
 install_packages
 install_python
-# A LibTorch of the user's has its own.
+# A LibTorch that the user provides comes with its own CUDA libraries.
 if [ -z "${TESSERA_TORCH_DIR:-}" ]; then
   if [ $cuda = auto ] && nvcc=$(find_nvcc) && [[ $("$nvcc" --version 2>&1) == *'release 13.'* ]]; then cuda=on; fi
   [ $cuda = auto ] || install_cuda_wheels

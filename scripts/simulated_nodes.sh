@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs a program under mpirun on several simulated nodes of this machine, joined by links of a limited rate.
 #   scripts/simulated_nodes.sh [--nodes N] [--ranks-per-node N] [--rate RATE] -- PROGRAM [ARGUMENTS...]
-#     --rate   of each node's link in each direction, as tc writes it (1gbit, 200mbit); 0: no limit. Default 1gbit
-# Each node is a network namespace with a host name and a temporary folder of its own; links are veth pairs on a bridge
-# in a further namespace, limited by a token bucket (tbf). Nothing is added to the machine's own network. Needs root, and
-# ip and tc (Debian: iproute2). What it made is removed when it ends; what a killed run left, by the next one.
+#     --rate   rate of each node's link in each direction, as tc writes it (1gbit, 200mbit); 0: no limit. Default 1gbit
+# Each node is a network namespace with its own host name and temporary folder. Links are veth pairs on a bridge in another
+# namespace, limited by a token bucket (tbf); the machine's own network is unchanged. Needs root, ip and tc (Debian:
+# iproute2). Removes its namespaces when it ends; the next run removes those of a killed run.
 set -euo pipefail
 
 fail() { printf 'simulated_nodes: %s\n' "$*" >&2; exit 2; }
@@ -26,7 +26,7 @@ done
 command -v tc >/dev/null || fail "needs tc: apt-get install iproute2"
 
 prefix=tessera-$$ folder=$(mktemp -d)
-remove() {  # the namespaces of the run whose names begin so, and what runs in them
+remove() {  # removes the namespaces whose names begin with $1, and ends the processes in them
   local name pid
   for name in $(ip netns list | awk '{print $1}' | grep -E "^$1-" || true); do
     for pid in $(ip netns pids "$name"); do kill -KILL "$pid" 2>/dev/null || true; done
@@ -38,7 +38,7 @@ for owner in $(ip netns list | sed -nE 's/^tessera-([0-9]+)-.*/\1/p' | sort -u);
 done
 trap 'remove "$prefix"; rm -rf "$folder"' EXIT
 
-limit() {  # namespace, device
+limit() {  # limits the rate of device $2 in namespace $1
   [ "$rate" = 0 ] || ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$rate" burst 256kb latency 50ms
 }
 switch=$prefix-switch hosts=()
@@ -59,7 +59,7 @@ for ((k = 0; k < nodes; k++)); do
   hosts+=("10.66.0.$((k + 1)):$ranks")
 done
 
-# What mpirun calls in place of ssh: an address, then a command line.
+# mpirun calls this script in place of ssh, with an address and a command line.
 cat > "$folder/agent" <<AGENT
 #!/usr/bin/env bash
 node=\$((\${1##*.} - 1)); shift

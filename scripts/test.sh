@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs the tests.
 #   scripts/test.sh [--sanitize] [--cuda] [--slow] [--strict] [ctest options]
-#     --sanitize   with address and undefined-behaviour checks
-#     --cuda       with NVIDIA GPUs, or an error that says what is missing (see scripts/build.sh)
-#     --slow       the tests labelled slow too
-#     --strict     what is skipped and not named in test/expected_skips.txt is a failure; with CI=true too
+#     --sanitize   build with address and undefined-behaviour checks
+#     --cuda       build for NVIDIA GPUs, or fail and say what is missing (see scripts/build.sh)
+#     --slow       also run the tests labelled slow
+#     --strict     fail if a test is skipped that test/expected_skips.txt does not name; CI=true does the same
 # Examples: scripts/test.sh -R layout     scripts/test.sh -L ranks1
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -4,15 +4,15 @@
     scripts/tokenize.py --tokenizer tokenizer.json --output data/train [--append-eod TOKEN] FILE...
 
 Needs the PyPI package `tokenizers` (pip install tokenizers). A text file is one document; in a .jsonl file each line is
-one, its text under --text-key. Special tokens of the tokenizer that a text spells out ("<|im_end|>") become their special
-ids, unless --split-special-tokens is given. The format is described in lib/data/megatron_file.h.
+one, with its text under --text-key. Special tokens of the tokenizer that a text spells out ("<|im_end|>") become their
+special ids, unless --split-special-tokens is given. lib/data/megatron_file.h describes the format.
 """
 
 import sys
 
 if __name__ != "__main__":
-    # The folder of a script stands first in sys.path, so the scripts beside this one would import it in place of the
-    # standard module of this name (inspect and linecache do): hand that one over.
+    # Python puts the folder of a running script first in sys.path, so the scripts beside this one would import this file
+    # in place of the standard module tokenize (inspect and linecache need that one): replace it by the standard module.
     _kept = sys.path[:]
     sys.path[:] = [p for p in sys.path if p not in ("", __file__.rpartition("/")[0])]
     del sys.modules[__name__]
@@ -33,7 +33,7 @@ else:
 
 
 class Pair:
-    """Writes a .bin/.idx pair, one sequence a document, under temporary names until close()."""
+    """Writes a .bin/.idx pair, one sequence per document, under temporary names until close()."""
 
     def __init__(self, prefix, typecode):
         self.prefix, self.typecode = prefix, typecode
@@ -74,7 +74,7 @@ def little_endian(numbers):
 
 
 def lookup(record, key):
-    """The value at a key, or at a path of keys joined by dots."""
+    """Returns the value at a key, or at a path of keys joined by dots."""
     if key in record:
         return record[key]
     for part in key.split("."):
@@ -83,7 +83,7 @@ def lookup(record, key):
 
 
 def decoded(line, place):
-    """The text of a file's bytes; ValueError "place: reason" for bytes that are not UTF-8."""
+    """Decodes bytes; raises ValueError "place: reason" if they are not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -108,7 +108,7 @@ def text_of_line(line, place, text_key):
 
 
 def documents(path, text_key):
-    """(place, text) of a file's documents; ValueError "file:line: reason"."""
+    """Yields (place, text) for each document of a file; raises ValueError "file:line: reason"."""
     with open(path, "rb") as file:
         if not path.endswith((".jsonl", ".ndjson", ".json")):
             yield path, "".join(decoded(line, f"{path}:{number}") for number, line in enumerate(file, 1))
@@ -121,12 +121,12 @@ def documents(path, text_key):
 
 
 def ids_below(tokenizer):
-    """The vocabulary that a model needs: the largest id and one. Ids may have gaps, so their count may be less."""
+    """Returns the vocabulary size that a model needs: the largest id plus 1. Ids may have gaps, so there may be fewer."""
     return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
 
 def end_of_document(tokenizer, name):
-    """The id of --append-eod: a token's name, or a number."""
+    """Returns the id that --append-eod names, as a token or as a number, in a list; without the option, an empty list."""
     if name is None:
         return []
     known = tokenizer.token_to_id(name)
@@ -156,7 +156,7 @@ def run(options):
         raise ValueError(f"cannot read tokenizer {options.tokenizer}: {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    tokenizer.encode_special_tokens = options.split_special_tokens  # true: their characters are text like any other
+    tokenizer.encode_special_tokens = options.split_special_tokens  # true: treats their characters as ordinary text
     eod = end_of_document(tokenizer, options.append_eod)
     vocabulary = ids_below(tokenizer)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)

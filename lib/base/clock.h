@@ -1,4 +1,4 @@
-// Time.
+// Elapsed time, and the time of day.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@ namespace tessera::base {
 // Seconds since an arbitrary start; never goes back.
 [[nodiscard]] double seconds_now();
 
-// Time in which this process ran, for whoever waits with a limit: between two calls at most a second counts. A process
-// that was suspended meanwhile, alone or with all others (scontrol suspend), has not waited. One thread.
+// Elapsed time for timeouts, without the time in which this process was suspended (scontrol suspend, SIGSTOP): of the
+// gap between two calls at most one second counts. Use it from one thread.
 class RunningTime {
  public:
-  // Seconds since the first call. To be called several times a second.
+  // Returns the seconds that count since the first call. Call it several times a second.
   [[nodiscard]] double seconds();
 
  private:
@@ -20,7 +20,7 @@ class RunningTime {
   double sum_ = 0;
 };
 
-// The time of day in UTC, ISO 8601: "2025-03-01T12:00:05Z".
+// The current time in UTC, ISO 8601: "2025-03-01T12:00:05Z".
 [[nodiscard]] std::string utc_time();
 
 }  // namespace tessera::base

@@ -7,8 +7,8 @@
 namespace tessera::base {
 namespace {
 
-// Of the whole process, as the log is: the threads that work on disks and the one that tells other ranks of it know
-// nothing of each other.
+// One list for the whole process: the threads that work on disks and the thread that reports it to other ranks share
+// no object.
 struct AllWork {
   std::mutex mutex;
   std::vector<const DiskWork*> under_way;  // guarded by mutex

@@ -1,5 +1,5 @@
-// What this process is doing on disks, told by the code that does it: whoever waits for this process can then tell a
-// slow disk from a process that hangs.
+// The file operations that this process has under way. Code that works on a file registers it here, so that a rank
+// that waits for this one can tell a slow disk from a process that hangs.
 #pragma once
 
 #include <cstdint>
@@ -7,34 +7,35 @@
 
 namespace tessera::base {
 
-// While it lives the calling thread is at work in a file. Its beginning and its end are signs of life.
+// Registers one file operation for as long as the object lives. Construction and destruction are signs of life.
 class DiskWork {
  public:
-  // "sync", of that file; both outlive this.
+  // `operation` is a noun ("sync"), `file` the path; both must outlive the object.
   DiskWork(const char* operation, const std::string& file);
   ~DiskWork();
   DiskWork(const DiskWork&) = delete;
   DiskWork& operator=(const DiskWork&) = delete;
 
-  // A sign of life: some of the work is done.
+  // Gives a sign of life: the operation made progress.
   void has_gone_on();
 
  private:
   friend std::string describe_disk_work();
   const char* const operation_;
   const std::string& file_;
-  std::uint64_t last_sign_ = 0;  // guarded by the list of all
+  std::uint64_t last_sign_ = 0;  // guarded by the mutex of the process's list
 };
 
 struct DiskSigns {
-  std::uint64_t count = 0;  // of all threads, so far
-  bool is_at_work = false;  // any thread
+  std::uint64_t count = 0;  // signs of life of all threads since the start
+  bool is_at_work = false;  // some thread has an operation under way
 };
 
-// Of this process. Any thread.
+// The signs of life of this process. Thread-safe.
 [[nodiscard]] DiskSigns disk_signs();
 
-// The work under way that has given no sign of life for longest: "sync of out/shard_00001.safetensors"; empty: none.
+// Names the operation whose last sign of life is the oldest: "sync of out/shard_00001.safetensors". Empty if no
+// operation is under way. Thread-safe.
 [[nodiscard]] std::string describe_disk_work();
 
 }  // namespace tessera::base

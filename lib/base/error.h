@@ -1,10 +1,10 @@
-// Errors: whose fault it is, and what the process exits with.
+// Errors, by whose fault they are, and the exit codes.
 //
 //   require / fail   the user's fault (settings, files, environment): throws Error(bad_input)
-//   Problems         the same, collected, so that all are shown at once
-//   expect           the programmer's fault: throws std::logic_error with the place in the source
+//   Problems         the same, collected, so that the user sees all of them at once
+//   expect           the programmer's fault: throws std::logic_error with the source location
 //
-// A message names the value, the reason and the way out.
+// A message names the value, the reason and the remedy.
 #pragma once
 
 #include <fmt/core.h>
@@ -22,14 +22,14 @@ namespace tessera::base {
 // The process's exit status.
 enum class ExitCode {
   done = 0,
-  bad_input = 2,      // nothing was started
-  non_finite = 3,     // stopped by a loss or gradient that is not finite
-  rank_failed = 4,    // a rank or a collective failed
+  bad_input = 2,      // invalid settings, files or data
+  non_finite = 3,     // a loss or gradient that is not finite stopped the run
+  rank_failed = 4,    // a rank, a collective or the last output of a run failed
   interrupted = 130,  // SIGINT, after a whole step
   terminated = 143,   // SIGTERM, after a whole step
 };
 
-// An error that a user can read. Printed once, at the top, without a stack trace.
+// An error with a message for the user. The program prints it once, without a stack trace, and exits with code().
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message);
@@ -48,7 +48,7 @@ template <class... Args>
   throw_bad_input(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Throws Error(bad_input) with the formatted message unless `ok`. The arguments are formatted only then.
+// Throws Error(bad_input) with the formatted message unless `ok`. Formats the message only then.
 template <class... Args>
 void require(bool ok, fmt::format_string<Args...> format, Args&&... args) {
   if (!ok) throw_bad_input(fmt::format(format, std::forward<Args>(args)...));
@@ -66,13 +66,13 @@ struct LocatedFormat {
       : format(s), where(at) {}
 };
 
-// Throws std::logic_error naming the caller's file and line unless `ok`. Always on: keep conditions cheap.
+// Throws std::logic_error naming the caller's file and line unless `ok`. Release builds check it too: keep it cheap.
 template <class... Args>
 void expect(bool ok, LocatedFormat<std::type_identity_t<Args>...> located, Args&&... args) {
   if (!ok) throw_logic_error(fmt::format(located.format, std::forward<Args>(args)...), located.where);
 }
 
-// Problems of one input (a settings file, a plan), shown together.
+// Collects the problems of one input (a settings file, a plan) to show them together.
 class Problems {
  public:
   void add(std::string problem);
@@ -85,8 +85,8 @@ class Problems {
   [[nodiscard]] bool empty() const noexcept { return list_.empty(); }
   [[nodiscard]] const std::vector<std::string>& list() const noexcept { return list_; }
 
-  // Throws one Error(bad_input): "2 problems in <heading>:" and each problem on its own line.
-  // A single problem reads "<heading>: <problem>". No problems: returns.
+  // Throws one Error(bad_input) with all problems: "2 problems in <heading>:" and each on a line of its own, or
+  // "<heading>: <problem>" for a single one. Returns if there are none.
   void throw_if_any(std::string_view heading) const;
 
  private:

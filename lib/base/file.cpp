@@ -101,7 +101,7 @@ class PosixFile final : public WritableFile {
  private:
   static constexpr off_t resting_limit = 16 << 20;
 
-  // Lets the disk begin with what was written since the last call, so that sync() has less to wait for. A hint.
+  // Starts writing the bytes since the last call to the disk, so that sync() has less to wait for. A hint.
   void start_writing() {
     const auto end = ::lseek(fd_.get(), 0, SEEK_CUR);
     ::sync_file_range(fd_.get(), end - resting_, resting_, SYNC_FILE_RANGE_WRITE);
@@ -110,10 +110,10 @@ class PosixFile final : public WritableFile {
 
   Path path_;
   Descriptor fd_;
-  off_t resting_ = 0;  // bytes written that the disk may not have begun with
+  off_t resting_ = 0;  // bytes in the page cache since the last start_writing()
 };
 
-// Entry by entry, each a sign of life.
+// Removes a file or a folder entry by entry: each entry is a sign of life.
 void remove_tree(const Path& path, std::error_code& error) {
   namespace fs = std::filesystem;
   const auto kind = fs::symlink_status(path, error).type();
@@ -166,7 +166,7 @@ class PosixFileSystem final : public FileSystem {
   void sync_folder(const Path& path) override {
     const Descriptor fd = open_or_fail(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY, "sync folder");
     const DiskWork work("sync", path.native());
-    // EINVAL: a file system without folders to sync.
+    // EINVAL: the file system cannot sync folders.
     if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_errno("sync folder", path);
   }
 };

@@ -3,8 +3,9 @@
 
 namespace tessera::base {
 
-// From then on a write beyond it fails as on a full disk ("File too large"), instead of ending the process by SIGXFSZ.
-// posix_file_system() does it when it is first asked for, a main before others write. An action of the caller's stays.
+// Ignores SIGXFSZ: a write beyond the limit then fails like one to a full disk ("File too large") and does not end the
+// process. A handler that was installed before stays. posix_file_system() calls it at its first use; a main function
+// calls it first, for libraries that write files themselves.
 void let_writes_fail_at_limit();
 
 }  // namespace tessera::base

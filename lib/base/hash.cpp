@@ -40,7 +40,7 @@ std::string hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash
 
 void Xxh3Stream::FreeState::operator()(void* state) const noexcept { XXH3_freeState(as_state(state)); }
 
-// The two widths differ only in how they finish: xxHash resets and updates both with the same function.
+// The 64-bit and the 128-bit hash share reset and update in xxHash; only their digests differ.
 Xxh3Stream::Xxh3Stream(std::uint64_t seed) : state_(new_state()) {
   XXH3_64bits_reset_withSeed(as_state(state_.get()), seed);
 }

@@ -1,4 +1,5 @@
-// XXH3 (Yann Collet, xxHash 0.8): fast hashes for integrity and comparison, not for secrets. The same value everywhere.
+// XXH3 (Yann Collet, xxHash 0.8): fast hashes for integrity and comparison, not for secrets. The same bytes have the
+// same hash on every machine.
 #pragma once
 
 #include <array>
@@ -22,17 +23,17 @@ struct Hash128 {
 [[nodiscard]] std::uint64_t xxh3(std::string_view text, std::uint64_t seed = 0);
 [[nodiscard]] Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-// Lower case, most significant digit first; 16 and 32 digits.
+// Lower-case hexadecimal, most significant digit first: 16 or 32 digits.
 [[nodiscard]] std::string hex(std::uint64_t hash);
 [[nodiscard]] std::string hex(const Hash128& hash);
 
-// The hash of bytes that come in pieces: equal to the hash of their concatenation. Move-only.
+// Hashes bytes that come in pieces; the result is the hash of their concatenation. Move-only.
 class Xxh3Stream {
  public:
   explicit Xxh3Stream(std::uint64_t seed = 0);
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text);
-  [[nodiscard]] std::uint64_t digest() const;  // of what came so far; more may follow
+  [[nodiscard]] std::uint64_t digest() const;  // of the bytes so far; update() may follow
   [[nodiscard]] Hash128 digest_128() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads the text and tells how far the lexer has come.
+// Iterates over the text and records how far the lexer has read.
 class TextIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -41,7 +41,7 @@ class TextIterator {
 
 enum class KeepLines { yes, no };
 
-// Printable ASCII, at most its last 40 characters: what a broken file may put into a message.
+// The last 40 bytes of `text` as printable ASCII, so that a broken file puts nothing else into a message.
 std::string tail_for_message(std::string_view text) {
   constexpr std::size_t most = 40;
   std::string out = text.size() > most ? "..." : "";
@@ -55,7 +55,7 @@ std::string tail_for_message(std::string_view text) {
   return out;
 }
 
-// Builds the value and the table of lines, and refuses what nlohmann::json would let pass.
+// Builds the value and the table of lines, and refuses input that nlohmann::json would accept.
 class Handler {
  public:
   Handler(std::string_view text, std::string_view source, int first_line, KeepLines keep)
@@ -107,7 +107,7 @@ class Handler {
 
   [[noreturn]] void stop(const std::string& reason) { fail("{}:{}: {}", source_, current_line(), reason); }
 
-  // The lexer has read one character beyond a number, none beyond anything else; that one may be a line's end.
+  // The lexer reads one character beyond a number, and none beyond other values; that character may be a line's end.
   int current_line() {
     const char* const end = std::max(counted_, reached_ - 1);
     line_ += static_cast<int>(std::count(counted_, end, '\n'));
@@ -140,7 +140,7 @@ class Handler {
     return true;
   }
 
-  // Addresses stay valid: nothing is added to a container before its last element is closed.
+  // Returns the value's address, which stays valid: a container gets no new element before its last one is closed.
   Json* place(Json value) {
     if (stack_.empty()) {
       if (keep_ == KeepLines::yes) lines_[""] = current_line();
@@ -154,8 +154,8 @@ class Handler {
     return &top.value->back();
   }
 
-  // nlohmann's "[json.exception...] parse error at line 2, column 3: syntax error while ... - reason; last read:
-  // '...'".
+  // Shortens nlohmann's message to its reason and the last characters read. It has the form
+  // "[json.exception...] parse error at line 2, column 3: syntax error while ... - reason; last read: '...'".
   [[nodiscard]] std::string readable(std::string_view what) const {
     const std::size_t at_error = static_cast<std::size_t>(std::max(reached_ - 1, text_.data()) - text_.data());
     const std::string_view before = text_.substr(0, at_error);

@@ -20,7 +20,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::info;
 }
 
-// Info lines are plain text: they are the program's output for people.
+// Writes info lines, the program's output for the user, as plain text; stamps the others with time and level.
 class LineFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {

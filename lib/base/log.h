@@ -1,5 +1,5 @@
-// The log: lines for people, on stderr. A thin layer over spdlog, which no other file includes.
-// Thread-safe. Only ranks that "speak" write debug, info and warning lines; errors are always written.
+// The log: lines for the user, on stderr. Wraps spdlog, which no other file includes.
+// Thread-safe. Only ranks that "speak" write debug, info and warning lines; every rank writes errors.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,13 +11,14 @@ namespace tessera::base {
 
 enum class LogLevel { debug, info, warning, error };
 
-// Call once at start, before threads. Default: info, speaking.
+// Sets the lowest level that this rank writes; a rank that does not speak writes errors only. Call it before threads
+// start. Default: info, speaking.
 void set_log(LogLevel level, bool this_rank_speaks);
 
-// Whether a line of this level would be written by this rank.
+// Returns whether this rank writes lines of this level.
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-// Writes one line. "[time] level text"; info lines are the text alone.
+// Writes one line, whatever its level: "[time] level text", or the text alone if it is an info line.
 void log_line(LogLevel level, std::string_view text);
 
 template <class... Args>

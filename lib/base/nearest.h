@@ -9,16 +9,17 @@
 
 namespace tessera::base {
 
-// Number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`
+// The least number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`
 // (Damerau-Levenshtein in its optimal string alignment form: no substring is edited twice).
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name`, or nothing if none is near. In this order: equal but for case and '-' for '_';
-// equal last component of a dotted path (`lr` for `train.optimizer.lr`), the one with the smaller distance;
-// smallest edit distance, if at most a third of the name's length (at least 1). Ties: the first candidate.
+// Returns the candidate nearest to `name`, or nothing if none is near. Tries in this order, ignoring case and reading
+// '-' as '_': an equal name; an equal last component of a dotted path (`lr` for `train.optimizer.lr`), the one with the
+// smallest edit distance; the smallest edit distance, if it is at most a third of the name's length, or 1. The first
+// of several equally near candidates wins.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
 
-// "; did you mean X?" or an empty string.
+// Returns "; did you mean X?", or an empty string if no candidate is near.
 [[nodiscard]] std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace tessera::base

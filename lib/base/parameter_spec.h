@@ -1,4 +1,4 @@
-// A parameter of the model, as every room but the torch ones knows it.
+// Name and shape of a parameter of the model, for code without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ParameterSpec {
   friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
 };
 
-// Number of elements of the whole parameter.
+// The number of elements of the whole parameter.
 [[nodiscard]] inline std::int64_t elements(const ParameterSpec& spec) {
   return std::accumulate(spec.shape.begin(), spec.shape.end(), std::int64_t{1}, std::multiplies<>());
 }

@@ -6,7 +6,7 @@ namespace tessera::base {
 namespace {
 
 constexpr std::uint32_t rounds = 6;
-constexpr unsigned least_half_bits = 3;  // tiny ranges would see few of their permutations
+constexpr unsigned least_half_bits = 3;  // with fewer bits, small ranges would get few of their permutations
 
 }  // namespace
 
@@ -39,8 +39,8 @@ std::vector<std::uint32_t> Permutation::rounds_table() const {
   return table;
 }
 
-// The network permutes 2^(2 half_bits) >= n numbers; following it until it lands below n again visits each number
-// below n from exactly one other.
+// The network permutes 2^(2 half_bits) >= n numbers. Applying it again until the result is below n maps the numbers
+// below n one to one onto themselves.
 std::uint64_t Permutation::operator()(std::uint64_t i) const noexcept {
   if (n_ < 2) return i;
   std::uint64_t x = network(i);

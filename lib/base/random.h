@@ -1,5 +1,5 @@
-// Random numbers that are functions of (seed, stream, counter): no state, so any element can be drawn anywhere, in any
-// order, by any rank, and is the same.
+// Counter-based random numbers: each is a function of (seed, stream, counter) and nothing else, so every rank can draw
+// any element, in any order, and gets the same value.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class Philox {
  public:
   using Block = std::array<std::uint32_t, 4>;
 
-  // One sequence of 2^64 blocks per (seed, stream): the seed is the key, the stream the counter's upper half.
+  // Selects the sequence of 2^64 blocks of (seed, stream): the seed is the key, the stream the counter's upper half.
   Philox(std::uint64_t seed, std::uint64_t stream) noexcept : seed_(seed), stream_(stream) {}
 
   // Block `counter` of the sequence.
@@ -42,7 +42,7 @@ class Philox {
     return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
   }
 
-  // The bare function of the paper: counter and key to block.
+  // The function of the paper, from counter and key to block.
   [[nodiscard]] static Block generate(Block counter, std::array<std::uint32_t, 2> key) noexcept;
 
  private:
@@ -66,12 +66,13 @@ inline Philox::Block Philox::generate(Block c, std::array<std::uint32_t, 2> k) n
   return c;
 }
 
-// A stream number from a name, for draws that belong to a named thing (an FQN): XXH3 of the name.
+// Returns the stream number of a name (an FQN): its XXH3.
 [[nodiscard]] std::uint64_t stream_of(std::string_view name);
 
 // A keyed permutation of [0, n) in O(1) memory: a balanced Feistel network of six Philox rounds over the smallest even
 // number of bits (at least six) that holds n, cycle-walked back into the range (Black and Rogaway, "Ciphers with
-// arbitrary finite domains", 2002). A function of (n, seed, stream) alone; expected at most four passes for n >= 16.
+// arbitrary finite domains", 2002). A function of (n, seed, stream) alone. An evaluation takes at most four passes
+// through the network on average if n >= 16.
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t stream) noexcept;
@@ -79,13 +80,13 @@ class Permutation {
   // Precondition: i < size().
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept;
 
-  // visit(place of i) for each i in ascending order, many times faster than one by one; in memory of a few times the
-  // square root of size().
+  // Calls visit((*this)(i)) for each i in ascending order. Many times faster than evaluating each i by itself; takes
+  // memory proportional to the square root of size().
   template <class Visit>
   void for_each(const Visit& visit) const;
 
  private:
-  // What a round of the network adds, by round and right half.
+  // The term that a round of the network adds: element round * 2^half_bits + right half.
   [[nodiscard]] std::vector<std::uint32_t> rounds_table() const;
   [[nodiscard]] std::uint64_t network(std::uint64_t x) const noexcept;
 

@@ -1,4 +1,4 @@
-// Reading a file by parts. Defined in file.cpp.
+// Reads a file by parts. Defined in file.cpp.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tessera::base {
 
-// A file open for reading by parts, without a map: one that gets shorter meanwhile is an error, not a signal.
-// Move-only. Thread-safe.
+// A file open for reading by parts, without a memory map: if it is cut meanwhile, read() throws instead of raising a
+// signal. Move-only. Thread-safe.
 class ReadableFile {
  public:
   explicit ReadableFile(const std::filesystem::path& path);
@@ -18,7 +18,7 @@ class ReadableFile {
   ReadableFile& operator=(ReadableFile&&) = delete;
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }  // when it was opened
-  // Fills all of `bytes` with what stands from `offset` on. Error if the file ends before.
+  // Fills `bytes` with the content from `offset` on. Throws Error(bad_input) if the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

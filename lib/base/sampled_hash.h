@@ -1,4 +1,4 @@
-// What tells a file from another one without reading all of a large one.
+// A hash that tells files apart without reading all of a large one.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tessera::base {
 
-// The hash of a file's size and content; of a file longer than `most_bytes`, of about so many of its bytes, in blocks
-// that are evenly spread from its first to its last. Error(bad_input) if it cannot be read.
+// Hashes a file's size and content. Of a file longer than `most_bytes` it reads only about that many bytes, in blocks
+// of 4 KiB spread evenly from the first byte to the last. Throws Error(bad_input) if the file cannot be read.
 [[nodiscard]] std::uint64_t sampled_hash(const Path& path, std::uint64_t most_bytes);
 
 }  // namespace tessera::base

@@ -18,12 +18,12 @@ class Table {
 
   explicit Table(std::vector<Column> columns);
 
-  // One cell per column.
+  // Adds a row of one cell per column.
   void add_row(std::vector<std::string> cells);
   [[nodiscard]] std::size_t rows() const noexcept { return rows_.size(); }
 
-  // Heading, a line of dashes, the rows; two spaces between columns, no space at the end of a line; ends with '\n'.
-  // Widths are counted in code points. `indent` spaces before each line.
+  // Returns the headings, a line of dashes and the rows, each line after `indent` spaces and with '\n' at its end. Two
+  // spaces separate columns; lines have no trailing space. Counts widths in code points.
   [[nodiscard]] std::string str(std::size_t indent = 0) const;
 
  private:

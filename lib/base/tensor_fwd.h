@@ -1,4 +1,4 @@
-// Forward declaration of a tensor, for headers in which a reference is enough.
+// Forward declaration of at::Tensor, for headers that need only references to it.
 #pragma once
 
 namespace at {

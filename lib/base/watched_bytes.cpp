@@ -21,17 +21,16 @@
 namespace tessera::base {
 namespace {
 
-// A signal handler can reach nothing but globals. Of these it may touch lock-free atomics, and what was complete
-// before.
+// A signal handler reaches only globals. It may use lock-free atomics, and other objects that no longer change.
 std::atomic<std::atomic<bool>*> job_has_spoken{nullptr};
 std::array<char, 320> speaker_name{};
 std::atomic<bool> is_ending{false};
 struct sigaction former_action {};
-std::int64_t seconds_east = 0;  // of the local time
+std::int64_t seconds_east = 0;  // local time minus UTC
 constexpr std::size_t page_bytes = 4096;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<void*>::is_always_lock_free);
 
-// A line put together without memory of the heap, cut to what fits.
+// A line built without heap memory; text beyond its capacity is cut.
 class Message {
  public:
   Message& add(std::string_view text) {
@@ -47,7 +46,7 @@ class Message {
     while (count > 0) add(std::string_view(&reversed[--count], 1));
     return *this;
   }
-  // As a line of the log begins: "[23:59:59.123] error ".
+  // Adds the beginning of an error line of the log: "[23:59:59.123] error ".
   Message& add_beginning() {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -83,19 +82,19 @@ void tell(const std::string& path, std::size_t size) {
 }
 
 [[noreturn]] void end_process(const std::string& path, std::size_t size) {
-  while (is_ending.exchange(true)) ::pause();  // another thread of this process is at it
+  while (is_ending.exchange(true)) ::pause();  // another thread is already ending this process
   auto* const has_spoken = job_has_spoken.load();
   constexpr unsigned patience = 5;
   if (has_spoken == nullptr || !has_spoken->exchange(true))
     tell(path, size);
   else
-    ::sleep(patience);  // the rank that spoke ends the job
+    ::sleep(patience);  // the rank that printed the message ends the job
   ::_exit(static_cast<int>(ExitCode::rank_failed));
 }
 
 }  // namespace
 
-// Once made it stays, to be used again: the handler may look at any of them at any time.
+// One watched map. A record is never freed, only used again, because the handler may read any of them at any time.
 struct WatchedBytes::Record {
   std::atomic<const std::byte*> begin{nullptr};  // null: not in use
   std::atomic<std::size_t> size{0};
@@ -155,7 +154,8 @@ void WatchedBytes::Registry::on_bus_error(int signal, siginfo_t* info, void* /*c
     if (begin != nullptr && !std::less<>()(at, begin) && std::less<>()(at, begin + pages * page_bytes))
       end_process(r->path, r->size.load());
   }
-  // Not ours: the instruction is run again, and meets the former action; a signal that was sent comes again.
+  // Not a watched map: restores the former action. The faulting instruction then runs again and meets it; a signal
+  // that kill() sent has to be raised again.
   ::sigaction(signal, &former_action, nullptr);
   if (info->si_code <= 0) ::raise(signal);
 }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What save_pretrained of a model or a tokenizer writes, and the files of those that it has read.
+// The files that save_pretrained of a model or a tokenizer writes, and those that it read the tokenizer from.
 constexpr std::array names{"added_tokens.json", "special_tokens_map.json", "merges.txt", "LICENSE", "NOTICE"};
 constexpr std::array beginnings{"tokenizer", "vocab.", "chat_template", "LICENSE.", "NOTICE."};
 constexpr std::array ends{"_config.json", ".tiktoken"};
@@ -41,7 +41,7 @@ Companions companions_beside(const base::Path& source) {
     if (!is_companion(path.filename().string()) || !fs::is_regular_file(path, ignored)) continue;
     const auto size = fs::file_size(path, ignored);
     if (size > companion_limit || bytes + size > companions_limit) {
-      base::log_warning("{} has {} bytes: it is too large to go with the weights into checkpoints and exports",
+      base::log_warning("{} has {} bytes: it is too large to be copied with the weights into checkpoints and exports",
                         path.string(), size);
       continue;
     }

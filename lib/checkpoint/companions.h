@@ -1,6 +1,6 @@
-// The small files beside a model's weights in a HuggingFace folder: generation_config.json, its tokenizer, its licence.
-// Tessera does not read them, but the model is of little use without: they go from that folder into the checkpoints of
-// a run that begins with it, and from a checkpoint into every HuggingFace folder that is made of it.
+// Companions: the small files beside a model's weights in a HuggingFace folder (generation_config.json, its tokenizer,
+// its licence). Tessera does not read them, but the model is of little use without them. So a run that starts from such
+// a folder copies them into its checkpoints, and a HuggingFace folder made from a checkpoint gets them back.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ struct Companion {
 };
 using Companions = std::vector<Companion>;
 
-// Larger ones, and what is more than this together, stay where they are.
+// Most bytes of one companion, and of all together; files beyond that are not copied.
 inline constexpr std::uint64_t companion_limit = 64 << 20, companions_limit = 128 << 20;
 
-// Whether a file of that name goes with the weights: "tokenizer.json" does, "config.json" and weights do not.
+// Returns whether a file of that name is a companion: "tokenizer.json" is, "config.json" and weights are not.
 [[nodiscard]] bool is_companion(std::string_view name);
 
-// Those beside the HuggingFace weights at `source` (a folder, a .safetensors file or an index), by name. Says which are
-// too large. Error(bad_input) for one that cannot be read.
+// Reads the companions beside the HuggingFace weights at `source` (a folder, a .safetensors file or an index), sorted
+// by name. Warns of those that are too large. Throws Error(bad_input) for one that cannot be read.
 [[nodiscard]] Companions companions_beside(const base::Path& source);
 
-// Those of a checkpoint. Error(bad_input), naming the file, for one that is not as the manifest says.
+// Reads the companions of a checkpoint. Throws Error(bad_input), naming the file, if one differs from the manifest.
 [[nodiscard]] Companions companions_of(const base::Path& checkpoint, const Manifest& manifest);
 
-// Writes them into `folder`, durably but for their names.
+// Writes the companions into `folder`. Their content is durable then; their names are once the caller syncs the folder.
 void write_companions(const Companions& companions, const base::Path& folder, base::FileSystem& files);
-// What a manifest says of them.
+// Returns the manifest's entries for the companions.
 [[nodiscard]] std::vector<StoredCompanion> entries_of(const Companions& companions);
 
 }  // namespace tessera::checkpoint

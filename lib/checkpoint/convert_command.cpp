@@ -47,7 +47,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// "5GB", "300 MiB", "1000": decimal and binary units.
+// Reads a size with a decimal or a binary unit: "5GB", "300 MiB", "1000".
 std::uint64_t bytes_of(const std::string& text) {
   struct Unit {
     std::string_view name;
@@ -64,8 +64,9 @@ std::uint64_t bytes_of(const std::string& text) {
     if (error == std::errc{} && u.name == unit && count > 0 &&
         count <= std::numeric_limits<std::int64_t>::max() / u.bytes)
       return count * u.bytes;
-  base::fail("--max-shard-size {}: not a size; give a whole number above 0 with B, KB, MB, GB, KiB, MiB or GiB: 5GB",
-             text);
+  base::fail(
+      "--max-shard-size {}: not a size; give a whole number above 0 with B, KB, MB, GB, KiB, MiB or GiB, such as 5GB",
+      text);
 }
 
 std::optional<ElementType> type_of(const std::string& word) {
@@ -77,7 +78,7 @@ std::optional<ElementType> type_of(const std::string& word) {
 
 ExpertForm form_of(const std::string& word) {
   base::require(word.empty() || word == "separate" || word == "fused",
-                "--experts {}: give separate (a tensor an expert) or fused (gate_up_proj, down_proj)", word);
+                "--experts {}: give separate (one tensor per expert) or fused (gate_up_proj, down_proj)", word);
   return word == "fused" ? ExpertForm::fused : ExpertForm::separate;
 }
 
@@ -93,7 +94,7 @@ SourceKind kind_of(const base::Path& source) {
   return SourceKind::checkpoint;
 }
 
-// Collective over `world`: its ranks were started by one command, and each reads the same source on its host.
+// Collective over `world`. Throws unless all ranks have the same command line and read the same source on their hosts.
 void require_same_conversion(const Words& words, SourceKind kind, comm::Communicator& world) {
   std::vector<comm::Fact> facts;
   comm::agree_on(world, [&] {
@@ -116,7 +117,8 @@ void to_huggingface(const Words& words, comm::Communicator& world) {
   HuggingFaceOptions options;
   base::Path checkpoint;
   comm::agree_on(world, [&] {
-    base::require(words.config.empty(), "--config {}: {} has the config of its model in its manifest", words.config,
+    base::require(words.config.empty(),
+                  "--config {}: {} has its model's config.json in its manifest; leave --config out", words.config,
                   words.source);
     options.type = type_of(words.dtype);
     options.experts = form_of(words.experts);
@@ -134,8 +136,9 @@ void from_huggingface(const Words& words, comm::Communicator& world) {
   ImportOptions options{.config = words.config};
   comm::agree_on(world, [&] {
     for (const auto& [name, value] : {std::pair{"experts", words.experts}, {"max-shard-size", words.max_shard_size}})
-      base::require(value.empty(), "--{} {}: is about HuggingFace folders that are written; {} is one that is read",
-                    name, value, words.source);
+      base::require(value.empty(),
+                    "--{} {}: applies to HuggingFace folders that are written, but {} is read; leave it out", name,
+                    value, words.source);
     options.type = type_of(words.dtype).value_or(ElementType::F32);
   });
   const auto began = base::seconds_now();
@@ -155,7 +158,7 @@ base::ExitCode inspect(const Words& words, comm::Communicator& world) {
   comm::agree_on(world, [&] {
     for (const auto* word :
          {&words.source, &words.target, &words.dtype, &words.experts, &words.max_shard_size, &words.config})
-      base::require(word->empty(), "{}: --inspect FOLDER converts nothing, and takes nothing more", *word);
+      base::require(word->empty(), "{}: --inspect FOLDER converts nothing and takes no other argument", *word);
     kind = kind_of(path);
     if (kind == SourceKind::checkpoint) path = find_checkpoint(path);
     if (kind == SourceKind::huggingface) text = inspect_huggingface(path);
@@ -192,19 +195,19 @@ void add_words(CLI::App& app, Words& words) {
                  "A checkpoint, or the output folder of a run (its latest checkpoint): TARGET becomes a HuggingFace "
                  "folder. Or a HuggingFace folder, .safetensors file or index: TARGET becomes a checkpoint of its "
                  "weights at step 0");
-  app.add_option("TARGET", words.target, "A new folder. It is there whole or not at all");
+  app.add_option("TARGET", words.target, "A new folder, which appears whole or not at all");
   app.add_option(
       "--dtype", words.dtype,
       "float32, bfloat16, float16 or float64, rounded to nearest even. To HuggingFace: by default nothing is "
       "rounded. To a checkpoint: float32 (default) or float64");
   app.add_option("--experts", words.experts,
-                 "To HuggingFace: separate (default: a tensor an expert, as save_pretrained writes them) or fused "
+                 "To HuggingFace: separate (default: one tensor per expert, as save_pretrained writes them) or fused "
                  "(gate_up_proj and down_proj)");
   app.add_option("--max-shard-size", words.max_shard_size,
-                 "To HuggingFace: bytes of tensors in one file (5GB); also KB, MB, KiB, MiB, GiB");
+                 "To HuggingFace: most bytes of tensors in one file (default 5GB); in B, KB, MB, GB, KiB, MiB or GiB");
   app.add_option("--config", words.config, "From HuggingFace: config.json, if it is not beside the weights");
   app.add_option("--inspect", words.inspected,
-                 "Print what a checkpoint or a HuggingFace folder holds, and verify all of its hashes");
+                 "Print the content of a checkpoint or a HuggingFace folder, and verify all hashes of a checkpoint");
 }
 
 int run(int argc, const char* const* argv, const comm::Launch& launch) {

@@ -1,4 +1,4 @@
-// The floating types that weights are stored in, by the names of the format, of torch and of config.json.
+// The floating types of stored weights, under the names of safetensors, of torch and of config.json.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,14 +10,14 @@
 
 namespace tessera::checkpoint {
 
-// Precondition of this and of torch_name: F64, F32, F16 or BF16.
+// Returns torch's type. Precondition: `type` is F64, F32, F16 or BF16.
 [[nodiscard]] c10::ScalarType scalar_type(ElementType type);
-// The inverse. Throws std::logic_error for a type that is none of them.
+// The inverse of scalar_type. Throws std::logic_error for any other type.
 [[nodiscard]] ElementType stored_type(c10::ScalarType type);
-// "bfloat16".
+// Returns torch's name, such as "bfloat16". Precondition as for scalar_type.
 [[nodiscard]] std::string_view torch_name(ElementType type);
 
-// The inverse of torch_name; nothing for any other word.
+// The inverse of torch_name; returns nothing for any other word.
 [[nodiscard]] std::optional<ElementType> float_type_called(std::string_view torch_name);
 
 }  // namespace tessera::checkpoint

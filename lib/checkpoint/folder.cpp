@@ -163,7 +163,7 @@ void remove_checkpoint(const base::Path& output, std::int64_t step, base::FileSy
   const auto unfinished = unfinished_folder(output, step);
   const auto named = output / folder_name(step);
   files.remove(unfinished);
-  if (is_whole(named)) files.remove(base::set_aside(named));  // else that is the checkpoint
+  if (is_whole(named)) files.remove(base::set_aside(named));  // otherwise the .old folder is the checkpoint
   files.rename(checkpoint_folder(output, step), unfinished);
   files.sync_folder(output);
   files.remove(unfinished);

@@ -27,15 +27,15 @@ namespace {
 
 constexpr const char* lock_name = ".lock";
 constexpr std::uint64_t text_limit = 4096;
-// A lock says in its first line "process 4711 on node1 since 2025-03-01T12:00:05Z", in the second the machine, and in a
-// third, if it has one, that it holds by being there.
+// A lock file has the line "process 4711 on node1 since 2025-03-01T12:00:05Z", a line with the machine and, on a file
+// system without locks, the line "this file is the lock".
 constexpr std::string_view process_word = "process ";
 constexpr std::string_view being_there = "\nthis file is the lock";
 
 std::string reason(int error) { return std::strerror(error); }
 
-// The running kernel and whose process numbers are meant: other ones after a restart, and in another container.
-// Empty if that cannot be told.
+// Identifies the running kernel and the namespace of process numbers, which differ after a restart and in another
+// container. Empty if they cannot be read.
 std::string machine() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -61,7 +61,8 @@ std::string holder_in(const std::string& text) {
   return text.empty() ? "which does not say more yet" : text.substr(0, text.find('\n'));
 }
 
-// Whether the process that a lock names ran on this machine and is gone. Not known of any other machine.
+// Returns whether the process that a lock names ran on this machine and has ended. False for any other machine, where
+// that cannot be known.
 bool has_ended(std::string_view text) {
   if (!text.starts_with(process_word)) return false;
   const auto line = text.find('\n');
@@ -74,7 +75,7 @@ bool has_ended(std::string_view text) {
 
 bool holds_by_being_there(std::string_view text) { return text.find(being_there) != std::string_view::npos; }
 
-// Whether the open file is still the one of that name: its last holder may have removed it.
+// Returns whether the open file still has that name: its last holder may have removed it.
 bool is_named(int descriptor, const base::Path& path) {
   struct stat by_name {
   }, opened{};
@@ -82,11 +83,12 @@ bool is_named(int descriptor, const base::Path& path) {
          by_name.st_dev == opened.st_dev;
 }
 
-// What file systems without locks answer: FUSE, some network disks, and NFS whose lock service is not there.
+// Returns whether the error is that of a file system without locks: FUSE, some network disks, NFS without its lock
+// service.
 bool means_no_locks(int error) { return error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK; }
 
-// Takes away the lock of a process that has ended: under a name of our own first, so that of two runs that do so at the
-// same time neither takes away the lock that the other has made since.
+// Removes the lock of a process that has ended. Renames it to a name of its own first, so that of two runs that do this
+// at the same time neither removes the lock that the other has made since.
 void remove_ended(const base::Path& path, const std::string& text) {
   const base::Path own = fmt::format("{}.{}", path.string(), ::getpid());
   if (::rename(path.c_str(), own.c_str()) != 0) return;
@@ -105,7 +107,7 @@ void remove_ended(const base::Path& path, const std::string& text) {
              output.string(), holder_in(text));
 }
 
-// Of a lock that holds by being there: it says nothing about whether its process still runs.
+// Throws for a lock file that is itself the lock, which does not show whether its process still runs.
 [[noreturn]] void fail_for_file(const base::Path& output, const base::Path& path, const std::string& text) {
   base::fail(
       "{} is in use by another run ({}), or was when that run was killed: its file system has no locks that end with a "
@@ -124,7 +126,7 @@ FolderLock::FolderLock(const base::Path& output, LockCall lock) : path_(output /
   write_text();
 }
 
-// False if the file has gone meanwhile: then once more.
+// Returns false if the file was removed meanwhile; the caller then tries again.
 bool FolderLock::take(const base::Path& output, LockCall lock) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   const bool is_new = descriptor_ >= 0;

@@ -1,4 +1,5 @@
-// One run at a time in an output folder: output/.lock. Errors are Error(bad_input), with path and reason.
+// The lock of an output folder, output/.lock: only one run at a time may write there. All errors are Error(bad_input),
+// with path and reason.
 #pragma once
 
 #include <string>
@@ -7,31 +8,31 @@
 
 namespace tessera::checkpoint {
 
-// Keeps other runs out of an output folder for as long as it lives. The file names the process and its host; the last
-// one to use it removes it.
+// Keeps other runs out of an output folder for as long as the object lives. The lock file names the process and its
+// host; the holder removes it.
 //
-// It is a lock of the file system's (flock), which ends with the process however that ends. Where the file system has
-// none, which is told, the file itself is the lock: who creates it has it. What a killed run leaves of that kind is
-// removed by the next run on the same machine; on another one, which cannot see whether that process still runs, the
-// error says what to remove.
+// The lock is the file system's (flock), which ends with the process, however that ends. On a file system without locks
+// it warns, and the file itself is the lock: the run that creates it holds it. If that run is killed, the next run on
+// the same machine removes the file; a run on another machine cannot tell whether the process still runs, so its error
+// says which file to remove.
 class FolderLock {
  public:
-  // Locks an open file and does not wait for it: 0, or why not (an errno). The default is flock; others are for tests.
+  // Locks an open file without waiting. Returns 0, or an errno. The default is flock; tests use others.
   using LockCall = int (*)(int descriptor);
   [[nodiscard]] static int flock_call(int descriptor);
 
-  // `output` must be there. Error if a run holds it, naming that run, or if it cannot be locked.
+  // Precondition: `output` exists. Error if another run holds the lock, naming that run, or if locking fails.
   explicit FolderLock(const base::Path& output, LockCall lock = flock_call);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
 
-  // What the file says: no other lock says the same.
+  // The content of the lock file, which no other lock has.
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
   [[nodiscard]] bool take(const base::Path& output, LockCall lock);
-  bool let_go();  // false
+  bool let_go();  // returns false
   void hold_by_being_there(const base::Path& output, int error);
   void write_text();
 
@@ -40,7 +41,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// What the lock of `output` says, as this process sees the folder; empty if there is none.
+// Returns the content of the lock file that this process finds in `output`; empty if there is none.
 [[nodiscard]] std::string lock_text(const base::Path& output);
 
 }  // namespace tessera::checkpoint

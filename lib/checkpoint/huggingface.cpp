@@ -32,7 +32,7 @@ constexpr std::string_view expert_mark = ".experts.";
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// Reads the list of shards and compares it with what the shards hold.
+// Opens the shards that the index lists, and compares the list with their tensors.
 Files open_shards(const base::Path& index, base::Problems& problems) {
   const base::JsonDocument document = base::parse_json_file(index, base::JsonComments::refused);
   const nlohmann::json& value = document.value();
@@ -71,7 +71,7 @@ struct Located {
   const StoredTensor* tensor = nullptr;
 };
 
-// "mlp.experts.7.gate_proj.weight" split around the expert's number.
+// The parts of a name around the number of an expert: "mlp.experts.", 7, "gate_proj".
 struct ExpertStack {
   std::string prefix;      // "model.layers.3.mlp.experts."
   std::string projection;  // "gate_proj"
@@ -83,7 +83,7 @@ std::optional<ExpertStack> expert_stack(const base::ParameterSpec& parameter) {
   return ExpertStack{parameter.fqn.substr(0, begin), parameter.fqn.substr(begin)};
 }
 
-// Finds the tensors of each parameter, and notes which were found, so that the rest can be named.
+// Finds the tensors of each parameter, and marks them as used, so that the others can be reported as unknown.
 class Matcher {
  public:
   Matcher(const Files& files, base::Problems& problems) : problems_(problems) {
@@ -104,7 +104,7 @@ class Matcher {
         add_experts(found, *stack);
     } else {
       problems_.add("missing: {} {}{}", parameter.fqn, text(parameter.shape),
-                    parameter.fqn == head_name ? " (if the head is the embedding: tie_word_embeddings true)" : "");
+                    parameter.fqn == head_name ? " (if the head is the embedding, set tie_word_embeddings true)" : "");
     }
     return found;
   }
@@ -128,7 +128,7 @@ class Matcher {
   }
 
  private:
-  // Marks the tensor as used; null if it cannot be read as `shape`.
+  // Marks the tensor as used. Returns null, and adds a problem, if its shape is not `shape` or its type cannot be read.
   const Located* take(const std::string& name, const Shape& shape) {
     const Located& located = tensors_.at(name);
     if (!used_.insert(name).second) return usable_.contains(name) ? &located : nullptr;
@@ -139,7 +139,7 @@ class Matcher {
     }
     const ElementType type = tensor.type;
     if (type != ElementType::F32 && type != ElementType::BF16 && type != ElementType::F16 && type != ElementType::F64) {
-      problems_.add("{} is of type {}, which is not read; F64, F32, F16 and BF16 are", name, checkpoint::name(type));
+      problems_.add("{} is of type {}; only F64, F32, F16 and BF16 are read", name, checkpoint::name(type));
       return nullptr;
     }
     usable_.insert(name);
@@ -230,8 +230,8 @@ void warn_of_shards_beside(const base::Path& path) {
   }
   if (others.empty()) return;
   std::ranges::sort(others);
-  base::log_warning("{}: the weights are those of {}; {} beside it, {} of them, are not read", path.string(), file_name,
-                    others.front(), others.size());
+  base::log_warning("{}: the weights are those of {}; {} beside it (the first of {}) is not read", path.string(),
+                    file_name, others.front(), others.size());
 }
 
 std::vector<std::pair<base::Path, std::uint64_t>> fingerprints_of_huggingface(const base::Path& path) {

@@ -1,11 +1,12 @@
-// Checkpoints as HuggingFace writes them, and where each of our parameters lies in them.
+// Finds the parameters of a model in a checkpoint that HuggingFace wrote.
 //
-// A checkpoint is `model.safetensors`, or shards listed by `model.safetensors.index.json`. Names as in
-// transformers 5.24 (models/qwen3_moe/modeling_qwen3_moe.py and conversion_mapping.py, "qwen2_moe"). A parameter has
-// its own name in the file, but for the experts, which come in one of three forms:
+// A checkpoint is `model.safetensors`, or shards listed by `model.safetensors.index.json`. Names are those of
+// transformers 5.24 (models/qwen3_moe/modeling_qwen3_moe.py and conversion_mapping.py, "qwen2_moe"). The file has each
+// parameter under its own name, except for the experts, which come in one of three forms:
+//
 //   model.layers.3.mlp.experts.gate_proj              [E, I, H]   stacked, our own shape; up_proj, down_proj [E, H, I]
-//   model.layers.3.mlp.experts.gate_up_proj           [E, 2I, H]  fused: of each expert gate's rows, then up's
-//   model.layers.3.mlp.experts.7.gate_proj.weight     [I, H]      one tensor an expert: what save_pretrained writes
+//   model.layers.3.mlp.experts.gate_up_proj           [E, 2I, H]  fused: for each expert the rows of gate, then of up
+//   model.layers.3.mlp.experts.7.gate_proj.weight     [I, H]      one tensor per expert, as save_pretrained writes
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@
 
 namespace tessera::checkpoint {
 
-// A box of a parameter that lies in one stored tensor: element (i, j, ...) of the parameter, counted from the box's
-// begin, is element `offset + i * strides[0] + j * strides[1] + ...` of the tensor. The last stride is 1.
+// A box of a parameter that lies in one stored tensor: element (i, j, ...) of the box, counted from its begin, is
+// element `offset + i * strides[0] + j * strides[1] + ...` of the tensor. The last stride is 1.
 struct StoredPiece {
   layout::Box box;
   const SafetensorsFile* file = nullptr;
@@ -35,36 +36,36 @@ struct StoredPiece {
 
 struct StoredParameter {
   base::ParameterSpec parameter;
-  std::vector<StoredPiece> pieces;  // disjoint; together the whole parameter, or all that was asked for
+  std::vector<StoredPiece> pieces;  // disjoint; they cover the parameter, or the box that the caller asked for
 };
 
-// Whether a parameter is a stack of experts, whose forms differ: "...experts.gate_proj", of three dims.
+// Returns whether a parameter is a stack of experts, which has several forms: "...experts.gate_proj", three dims.
 [[nodiscard]] bool is_expert_stack(const base::ParameterSpec& parameter);
 
-// The files of a checkpoint, and of its index, if it has one, what it says otherwise than they do.
-// Error(bad_input) if there is none at `path`, or one is not of the format.
+// Opens the files of a checkpoint. Adds a problem for each tensor on whose file the index, if there is one, and the
+// files disagree. Throws Error(bad_input) if there is no checkpoint at `path`, or a file is not of the format.
 [[nodiscard]] std::vector<std::unique_ptr<SafetensorsFile>> open_huggingface_files(const base::Path& path,
                                                                                    base::Problems& problems);
 
-// Warns if a folder has both model.safetensors, which is the one that is read, as transformers does, and shards.
+// Warns if a folder has shards or an index beside model.safetensors. Only the latter is read, as transformers does.
 void warn_of_shards_beside(const base::Path& path);
 
-// What tells the checkpoint at `path` from others: of its index and of each of its files a hash of name, size, header
-// and a sample of the weights. Errors as those of open_huggingface_files.
+// Returns hashes that tell the checkpoint at `path` from others: for each file one of its size, its header and a sample
+// of its weights, and one of the index. Throws as open_huggingface_files does, and if the index contradicts the files.
 [[nodiscard]] std::vector<std::pair<base::Path, std::uint64_t>> fingerprints_of_huggingface(const base::Path& path);
 
-// Whether there is one at `path`: a folder with model.safetensors or its index, a .safetensors file, an index.
+// Returns whether `path` is a folder with model.safetensors or its index, a .safetensors file, or an index.
 [[nodiscard]] bool is_huggingface_checkpoint(const base::Path& path);
 
-// Elements between neighbours along each dim of a tensor of `shape` that is stored row by row.
+// Returns the distance, in elements, between neighbours along each dim of a row-major tensor of `shape`.
 [[nodiscard]] std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape);
 
 class HuggingFaceCheckpoint {
  public:
-  // `path`: a folder, a .safetensors file, or an index. `parameters`: all of the model's.
-  // Error(bad_input) that lists every missing, unknown and wrongly shaped tensor, every type that is not F64, F32, F16
-  // or BF16, and every difference between an index and its shards. A model whose head is tied (no parameter
-  // lm_head.weight) takes a file with lm_head.weight only if that equals the embedding.
+  // `path` is a folder, a .safetensors file or an index; `parameters` are all parameters of the model.
+  // Throws Error(bad_input) that lists every missing, unknown and wrongly shaped tensor, every type other than F64,
+  // F32, F16 and BF16, and every difference between an index and its shards. If the head of the model is tied (there is
+  // no parameter lm_head.weight), a file may have lm_head.weight only if it equals the embedding.
   HuggingFaceCheckpoint(const base::Path& path, const std::vector<base::ParameterSpec>& parameters);
 
   // Precondition: one of the constructor's parameters. The pieces point into this checkpoint.

@@ -24,7 +24,7 @@ std::string config_json_with(std::string_view text, const architecture::ModelCon
                              std::optional<ElementType> type) {
   auto json = nlohmann::json::parse(text);
   json.update(nlohmann::json::parse(architecture::to_config_json(config)));
-  json.erase("rope_scaling");  // says nothing beside rope_parameters, which transformers 5 would replace by it
+  json.erase("rope_scaling");  // transformers 5 would replace rope_parameters by it
   for (const char* key : {"dtype", "torch_dtype"}) {
     json.erase(key);
     if (type) json[key] = torch_name(*type);

@@ -52,7 +52,7 @@ class Import {
     warn_of_shards_beside(source);
   }
 
-  // Indices of the parameters of which `rank` writes a part.
+  // Returns the indices of the parameters of which `rank` writes a part.
   [[nodiscard]] std::vector<std::size_t> tensors_of(std::int64_t rank, std::int64_t ranks) const {
     std::vector<std::size_t> indices;
     for (std::size_t k = 0; k < parameters_.size(); ++k)
@@ -60,7 +60,7 @@ class Import {
     return indices;
   }
 
-  // This rank's file, with a hash for its part of each parameter; without bytes if it has none.
+  // Writes this rank's file. The result has a hash for its part of each parameter; it has 0 bytes if the rank has none.
   [[nodiscard]] WrittenFile write(std::int64_t rank, std::int64_t ranks, const base::Path& folder,
                                   base::FileSystem& disk) const {
     const auto indices = tensors_of(rank, ranks);
@@ -93,7 +93,7 @@ class Import {
 
   [[nodiscard]] const Companions& companions() const { return companions_; }
 
-  // Tensors of the source whose type has more digits than the masters'.
+  // The number of tensors of the source whose type is wider than the masters'.
   [[nodiscard]] std::int64_t rounded_tensors() const {
     std::int64_t count = 0;
     for (const auto& file : stored_.files())

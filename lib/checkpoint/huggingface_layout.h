@@ -1,5 +1,5 @@
-// Which tensors a HuggingFace folder has for a model, what each of them consists of, and which file it is in. The
-// counterpart of huggingface.h, which reads such folders; names and shapes are described there.
+// Plans the tensors of a HuggingFace folder for a model, their content and their files. huggingface.h reads such
+// folders and describes names and shapes.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace tessera::checkpoint {
 
 enum class ExpertForm : std::uint8_t {
-  separate,  // one tensor an expert and projection: what save_pretrained writes
+  separate,  // one tensor per expert and projection: what save_pretrained writes
   fused      // gate_up_proj [E, 2I, H] and down_proj [E, H, I]: the names of the model's own state_dict
 };
 
-// Whole rows of a parameter: their elements, row by row, are consecutive in the tensor.
+// A box of whole rows of a parameter; its elements, row by row, are consecutive in the tensor.
 struct TensorSource {
   std::string fqn;
   layout::Box box;
@@ -26,7 +26,7 @@ struct TensorSource {
 struct HuggingFaceTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::vector<TensorSource> sources;  // one after the other they are the tensor's elements, row-major
+  std::vector<TensorSource> sources;  // concatenated, they are the tensor's elements, row-major
 };
 
 struct HuggingFaceFile {
@@ -34,27 +34,28 @@ struct HuggingFaceFile {
   std::vector<HuggingFaceTensor> tensors;
 };
 
-// In the order of `parameters`: all of a model's, with gate and up of a stack of experts one after the other.
+// Returns the tensors in the order of `parameters`. Precondition: these are all parameters of a model, and the up_proj
+// of a stack of experts follows its gate_proj.
 [[nodiscard]] std::vector<HuggingFaceTensor> huggingface_tensors(const std::vector<base::ParameterSpec>& parameters,
                                                                  ExpertForm form);
 
-// Fills files in order, each up to `max_bytes` of data of `type`; a larger tensor has a file of its own, as
-// huggingface_hub's split_torch_state_dict_into_shards does it. Within a file by name, as safetensors' own writer does
-// it for tensors of one type. Precondition: max_bytes > 0.
+// Fills files in order, each with up to `max_bytes` of data of `type`; a larger tensor gets a file of its own, as in
+// huggingface_hub's split_torch_state_dict_into_shards. Sorts the tensors of a file by name, as safetensors' own writer
+// does with tensors of one type. Precondition: max_bytes > 0.
 [[nodiscard]] std::vector<HuggingFaceFile> huggingface_files(std::vector<HuggingFaceTensor> tensors, ElementType type,
                                                              std::uint64_t max_bytes);
 
-// Of the tensors' data alone.
+// Returns the bytes of the tensors' data, without the header.
 [[nodiscard]] std::uint64_t data_bytes(const HuggingFaceFile& file, ElementType type);
 
-// The text of model.safetensors.index.json.
+// Returns the text of model.safetensors.index.json.
 [[nodiscard]] std::string index_json(const std::vector<HuggingFaceFile>& files, ElementType type);
 
-// Weights pass through memory in parts of this size: 16 MiB of float64.
+// A conversion holds at most this many weights in memory at once: 16 MiB of float64.
 inline constexpr std::int64_t streamed_elements = 2 << 20;
 
-// `box` in parts of at most `max_elements` elements (at least one each), which are consecutive in the box's row-major
-// order. Nothing of an empty box. Precondition: max_elements > 0.
+// Splits `box` into parts of 1 to `max_elements` elements that follow each other in its row-major order; an empty box
+// has none. Precondition: max_elements > 0.
 [[nodiscard]] std::vector<layout::Box> consecutive_parts(const layout::Box& box, std::int64_t max_elements);
 
 }  // namespace tessera::checkpoint

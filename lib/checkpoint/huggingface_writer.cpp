@@ -24,9 +24,9 @@
 namespace tessera::checkpoint {
 namespace {
 
-constexpr double float16_overflow = 65520;  // is rounded to infinity
+constexpr double float16_overflow = 65520;  // the least number that rounds to infinity
 
-// The type that holds every weight of the checkpoint.
+// Returns a type that holds every weight of the checkpoint exactly.
 ElementType widest_type(const Manifest& manifest) {
   base::require(!manifest.tensors.empty(), "a checkpoint without tensors");
   auto widest = manifest.tensors.front().type;
@@ -50,7 +50,7 @@ bool has_infinite(const at::Tensor& halves) {
   return std::ranges::any_of(bits, [](std::uint16_t b) { return (b & 0x7fff) == 0x7c00; });
 }
 
-// Which of the files each rank writes: the largest first, each to the rank with the fewest bytes.
+// Returns the files that `rank` writes. Assigns the largest files first, each to the rank with the fewest bytes so far.
 std::vector<std::size_t> files_of_rank(const std::vector<HuggingFaceFile>& files, ElementType type, std::int64_t rank,
                                        std::int64_t ranks) {
   std::vector<std::size_t> order(files.size()), own;
@@ -118,7 +118,7 @@ bool is_model_file(const std::string& name) {
   return name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
 }
 
-// All that is not weights, once these are there.
+// Writes the files other than the weights, and takes along those of a folder that is replaced.
 void complete(NewFolder& folder, const Conversion& conversion, const HuggingFaceOptions& options,
               HuggingFaceFolder& written) {
   const auto& planned = conversion.files();
@@ -141,7 +141,7 @@ void require_replaceable(const base::Path& target, const std::set<std::string>& 
   constexpr const char* way_out = "move it away, or let tessera-convert write the weights elsewhere";
   std::error_code error;
   if (!fs::exists(fs::symlink_status(target, error))) return;
-  base::require(fs::is_directory(target, error), "{} is there and no folder; {}", target.string(), way_out);
+  base::require(fs::is_directory(target, error), "{} exists and is no folder; {}", target.string(), way_out);
   for (fs::directory_iterator entries(target, error); !error && entries != fs::directory_iterator();
        entries.increment(error)) {
     const auto name = entries->path().filename().string();

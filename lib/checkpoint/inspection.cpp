@@ -41,7 +41,7 @@ std::string progress_text(const Progress& p) {
                      p.skipped_steps, base::format_count(p.tokens));
 }
 
-// The moments that each parameter has, or that a few lack.
+// Returns the states of the parameters; several lists if parameters differ.
 std::string state_text(const Manifest& manifest) {
   std::set<std::vector<std::string>> kinds;
   for (const auto& tensor : manifest.tensors) kinds.insert(tensor.states);

@@ -1,4 +1,4 @@
-// What a checkpoint, or a HuggingFace folder, holds, in words, and whether it is whole.
+// Describes the content of a checkpoint or a HuggingFace folder, and checks that it is whole.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tessera::checkpoint {
 
-// A page about the checkpoint folder `path`: step, layout, progress, model, files, tensors with types, shapes, states
-// and pieces, bytes; then every hash has been verified, a share of the bytes by each rank.
-// Collective over `world`. Error(bad_input), the same on every rank, naming file and tensor of what is damaged.
+// Returns a page about the checkpoint folder `path`: step, layout, progress, model, files, tensors with types, shapes,
+// states and pieces, bytes. Verifies every hash; each rank reads a share of the bytes.
+// Collective over `world`. Throws the same Error(bad_input) on every rank, naming the damaged file and tensor.
 [[nodiscard]] std::string inspect_checkpoint(const base::Path& path, comm::Communicator& world);
 
-// A page about HuggingFace's files at `path`: files, tensors with types and shapes, bytes. They have no hashes: lengths
-// and headers are checked, and, if config.json is beside them, that they are the model's tensors, each once.
-// Error(bad_input) naming file and tensor.
+// Returns a page about HuggingFace's files at `path`: files, tensors with types and shapes, bytes. As such files have
+// no hashes, checks lengths and headers and, if config.json is beside them, that they hold the tensors of its model,
+// each once. Throws Error(bad_input) naming file and tensor.
 [[nodiscard]] std::string inspect_huggingface(const base::Path& path);
 
 }  // namespace tessera::checkpoint

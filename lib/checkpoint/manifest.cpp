@@ -21,10 +21,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// More is no manifest: a piece takes some 60 bytes.
+// A longer file is no manifest: a piece takes some 60 bytes.
 constexpr std::uint64_t manifest_limit = 4ULL << 30;
 constexpr const char* format_name = "tessera checkpoint";
-constexpr std::int64_t shortest_file = 8;  // the length of an absent header
+constexpr std::int64_t shortest_file = 8;  // the bytes that give the length of the header
 
 struct ProgressRow {
   const char* key;
@@ -48,7 +48,7 @@ struct HashRow {
   const char* key;
   std::uint64_t Progress::*member;
 };
-// Absent from a checkpoint of an earlier Tessera.
+// A checkpoint of an earlier Tessera lacks these keys.
 constexpr std::array later_hashes{
     HashRow{"data_fingerprint", &Progress::data_fingerprint},
     HashRow{"data_content", &Progress::data_content},
@@ -92,7 +92,7 @@ std::string text_of(const StoredCompanion& companion) {
                      base::hex(companion.hash));
 }
 
-// Reads members of one JSON object, naming the place of what is wrong.
+// Reads members of one JSON object; errors name their place.
 class Object {
  public:
   Object(const Json& json, std::string place) : json_(json), place_(std::move(place)) {
@@ -173,7 +173,7 @@ StoredCompanion read_companion(const Object& object) {
           .hash = object.hash("hash")};
 }
 
-// Elements of a shape, or nothing if its bytes do not fit 63 bits.
+// Returns the number of elements of a shape, or nothing if the number of their bytes does not fit into 63 bits.
 std::optional<std::int64_t> elements_of(const std::vector<std::int64_t>& shape) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max() / 8;
   std::int64_t elements = 1;
@@ -207,7 +207,8 @@ ManifestPiece read_piece(const Object& object, const ManifestTensor& tensor, std
   return piece;
 }
 
-// A sweep over dim 0: only pieces that share an index of it can overlap.
+// Checks that the pieces cover the tensor without overlap, in a sweep over dim 0: only pieces that share an index of
+// dim 0 can overlap.
 void check_cover(const ManifestTensor& tensor, const std::string& place) {
   std::int64_t covered = 0;
   std::vector<const ManifestPiece*> order, active;
@@ -221,7 +222,7 @@ void check_cover(const ManifestTensor& tensor, const std::string& place) {
     for (const auto* other : active)
       base::require(layout::intersect(other->box, piece->box).elements() == 0, "{}: two of its pieces overlap", place);
     active.push_back(piece);
-    covered += piece->box.elements();  // disjoint: no more than the parameter has
+    covered += piece->box.elements();  // cannot overflow: the pieces are disjoint
   }
   base::require(covered == elements_of(tensor.parameter.shape), "{}: its pieces have {} of its elements", place,
                 covered);
@@ -276,7 +277,7 @@ std::string to_text(const Manifest& manifest) {
       companions.empty() ? "" : fmt::format("  \"companions\": [{}],\n", fmt::join(companions, ",")),
       fmt::join(files, ","), fmt::join(tensors, ",")));
   base::require(text.size() <= manifest_limit,
-                "a manifest of {} bytes, and no more than {} are read; save on fewer ranks", text.size(),
+                "the manifest has {} bytes, but no more than {} can be read; save on fewer ranks", text.size(),
                 manifest_limit);
   return text;
 }

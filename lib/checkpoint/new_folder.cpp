@@ -36,7 +36,7 @@ void sync_content(const base::Path& file) {
   base::require(is_synced, "cannot write {}: {}", file.string(), why);
 }
 
-// Puts on the disk what was copied, but for the name of the whole.
+// Syncs a file, or a folder with all files below it; the name of `path` itself is not durable yet.
 void sync_all(const base::Path& path, base::FileSystem& files) {
   std::error_code error;
   const auto status = fs::symlink_status(path, error);
@@ -97,9 +97,9 @@ NewFolder::NewFolder(base::Path target, ExistingFolder existing, base::FileSyste
     : target_(std::move(target)), unfinished_(unfinished_path(target_)), existing_(existing), files_(files) {
   if (existing == ExistingFolder::refuse) {
     base::require(!is_there(target_) || is_empty_folder(target_),
-                  "{} is there already; give the name of a new folder, or remove it", target_.string());
+                  "{} exists already; give the name of a new folder, or remove it", target_.string());
     base::require(!is_there(unfinished_),
-                  "{} is there: another process is writing it, or was ended while it did; remove it if none is",
+                  "{} exists: another process is writing it, or was killed while it did; remove it if none is",
                   unfinished_.string());
   } else {
     files_.remove(unfinished_);
@@ -111,7 +111,7 @@ NewFolder::~NewFolder() {
   if (is_published_) return;
   try {
     files_.remove(unfinished_);
-  } catch (const base::Error&) {  // the error that led here is the one to be told
+  } catch (const base::Error&) {  // the user needs the error that led here, not this one
   }
 }
 
@@ -138,7 +138,7 @@ void NewFolder::write(std::string_view name, std::string_view content) {
 
 void NewFolder::publish() {
   base::require(existing_ == ExistingFolder::replace || !is_there(target_) || is_empty_folder(target_),
-                "{} has come to be there meanwhile", target_.string());
+                "{} was made by another process meanwhile", target_.string());
   const bool replaces = rename_into_place(unfinished_, target_, files_);
   is_published_ = true;
   files_.sync_folder(target_.parent_path());

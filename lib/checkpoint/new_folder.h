@@ -1,4 +1,4 @@
-// A folder that is whole or absent: it is filled under another name beside its own, and gets its own at the end.
+// Writes a folder that is whole or absent: fills it under another name beside its own, and renames it at the end.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,44 @@
 
 namespace tessera::checkpoint {
 
-// Gives what stands at `path` a name of its own beside it, "metrics.1.jsonl" or the next number that is free, and
-// returns that.
+// Renames the file or folder at `path` to "metrics.1.jsonl" (for metrics.jsonl), or with the next number that is free,
+// and returns the new name.
 base::Path move_aside(const base::Path& path, base::FileSystem& files);
 
 enum class ExistingFolder : std::uint8_t {
-  refuse,  // unless it is empty
-  replace  // also one that was left unfinished; for a caller that keeps all others out
+  refuse,  // an existing target, unless it is empty, and an unfinished folder are errors
+  replace  // both are replaced; for a caller that keeps other processes out
 };
 
-// `target` as an absolute path without links. Error if it is not the name of a folder.
+// Returns `target` as an absolute path without links. Error if it does not name a folder.
 [[nodiscard]] base::Path folder_path(const base::Path& target);
 
-// Where `target` is filled: "<target>.tmp". Precondition: from folder_path.
+// Returns the name under which `target` is filled: "<target>.tmp". Precondition: `target` is from folder_path.
 [[nodiscard]] base::Path unfinished_path(const base::Path& target);
 
-// Gives a folder whose files are on the disk the name `named`; the caller makes that durable by a sync of the folder
-// above. True if there was something of that name, other than an empty folder: it is then to be removed as
+// Renames a folder whose files are on the disk to `named`; the caller syncs the folder above to make that durable. If
+// something other than an empty folder had that name, swaps the names and returns true: the caller then removes
 // `unfinished`.
 [[nodiscard]] bool rename_into_place(const base::Path& unfinished, const base::Path& named, base::FileSystem& files);
 
 class NewFolder {
  public:
-  // Makes the unfinished folder and what is missing above it. Error, naming the way out, for what `existing` refuses.
-  // Precondition: `target` from folder_path. `files` must outlive this.
+  // Makes the unfinished folder and its missing parents. Error, naming the remedy, if `existing` refuses. Precondition:
+  // `target` is from folder_path. `files` must outlive the object.
   NewFolder(base::Path target, ExistingFolder existing, base::FileSystem& files);
-  // Removes what was not published; a failure to do so is not reported, the folder's name says what it is.
+  // Removes the folder unless it was published. Does not report a failure: the name shows that the folder is
+  // unfinished.
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
   [[nodiscard]] const base::Path& unfinished() const { return unfinished_; }
-  // Takes along what stands in the folder that will be replaced, but for the names of `replaced` and those that are
-  // written already: as links to the same files, or copies on a disk that has none. Returns its names.
+  // Takes over the entries of the folder that will be replaced, except for those named in `replaced` or written
+  // already, as hard links, or as copies on a disk without links. Returns their names.
   [[nodiscard]] std::vector<std::string> take_along(const std::set<std::string>& replaced);
-  // A small file, on the disk when it returns.
+  // Writes a small file, which is on the disk when it returns.
   void write(std::string_view name, std::string_view content);
-  // Gives the folder its name, durably; what it replaces is removed after that. Precondition: every file in it is on
+  // Gives the folder its name durably, then removes the folder that it replaces. Precondition: every file in it is on
   // the disk.
   void publish();
 

@@ -20,8 +20,8 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-// The float32 from which rounding to a type of fewer digits gives what rounding `value` at once would have given: what
-// was cut off leaves its mark in the last bit ("round to odd": Boldo, Melquiond, IEEE Trans. Comput. 57(4), 2008).
+// Rounds to a float32 such that rounding it again, to a narrower type, gives the same as rounding `value` at once: an
+// inexact result gets an odd last bit ("round to odd": Boldo, Melquiond, IEEE Trans. Comput. 57(4), 2008).
 float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
@@ -38,7 +38,7 @@ float to_be_narrowed(From element) {
     return static_cast<float>(element);
 }
 
-// Stored bytes need not be aligned, hence the copy of each element.
+// Converts `count` elements. Copies each one first, because stored bytes may be unaligned.
 template <class From, class To>
 void convert(const std::byte* from, To* to, std::int64_t count) {
   if constexpr (std::is_same_v<From, To>) {
@@ -62,7 +62,7 @@ struct Rectangle {
   std::int64_t from_offset = 0, to_offset = 0;
 };
 
-// Number of trailing dims that lie in one run in both memories, folded into one.
+// Returns the number of trailing dims that are contiguous in both memories.
 std::size_t folded_dims(const Rectangle& r) {
   std::int64_t run = 1;
   std::size_t dims = 0;

@@ -1,5 +1,5 @@
-// Parts of stored parameters as tensors. Only the bytes of the part are read, so a rank never holds more than its
-// shard.
+// Reads parts of stored parameters into tensors. It reads only the bytes of the part, so a rank never holds more than
+// its shard.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,15 +10,15 @@
 
 namespace tessera::checkpoint {
 
-// Writes `box` of the parameter into `into`: contiguous, on the CPU, of the box's shape, and float32, float64,
-// bfloat16 or float16. Wider stored types are rounded to nearest even, once. An empty box reads nothing. Returns the
-// elements read: all of the box, since the pieces cover it. Precondition: `box` lies within the parameter.
+// Reads `box` of the parameter into `into`, a contiguous tensor of the box's shape and of type float32, float64,
+// bfloat16 or float16, on any device. Rounds wider stored types once, to nearest even. Returns the number of elements
+// read, which is that of the box. Preconditions: `box` lies within the parameter, whose pieces cover it.
 std::int64_t read_box(const StoredParameter& parameter, const layout::Box& box, const at::Tensor& into);
 
-// `box` of the parameter as a new tensor of `type` (one of those).
+// Reads `box` into a new CPU tensor of `type`, one of the same four.
 [[nodiscard]] at::Tensor read_box(const StoredParameter& parameter, const layout::Box& box, c10::ScalarType type);
 
-// The whole parameter.
+// Reads the whole parameter into a new CPU tensor.
 [[nodiscard]] at::Tensor read_parameter(const StoredParameter& parameter, c10::ScalarType type);
 
 }  // namespace tessera::checkpoint

@@ -29,7 +29,7 @@ struct TypeRow {
   std::uint64_t bits;
 };
 
-// In the order of ElementType.
+// The rows are in the order of ElementType.
 constexpr std::array<TypeRow, 20> type_rows{{{"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
                                              {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
                                              {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
@@ -73,7 +73,8 @@ std::vector<std::uint64_t> read_numbers(const Json& entry, const char* key, cons
   return numbers;
 }
 
-// Bytes of a tensor, or nothing if its number of bits does not fit 63 bits (then each size fits int64 too).
+// Returns the bytes of a tensor, or nothing if its number of bits does not fit into 63 bits or into whole bytes. Checks
+// too that each size fits into int64.
 std::optional<std::uint64_t> byte_size(const std::vector<std::uint64_t>& shape, std::uint64_t element_bits) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   std::uint64_t product = element_bits;
@@ -111,7 +112,7 @@ StoredTensor read_entry(const std::string& tensor_name, const Json& entry, const
 }
 
 void read_metadata(const Json& entry, const std::string& path, std::map<std::string, std::string>& metadata) {
-  if (entry.is_null()) return;  // an absent map in the format of safetensors
+  if (entry.is_null()) return;  // safetensors writes null for an absent map
   base::require(entry.is_object(), "{}: \"__metadata__\" is not an object", path);
   for (const auto& [key, value] : entry.items()) {
     base::require(value.is_string(), "{}: \"__metadata__\": the value of \"{}\" is not a text", path, key);
@@ -119,7 +120,7 @@ void read_metadata(const Json& entry, const std::string& path, std::map<std::str
   }
 }
 
-// Precondition: sorted by begin, then end.
+// Checks that the byte ranges cover the data without overlap. Precondition: tensors are sorted by begin, then end.
 void check_ranges(const std::vector<StoredTensor>& tensors, std::uint64_t data_bytes, const std::string& path) {
   std::uint64_t reached = 0;
   for (const StoredTensor& tensor : tensors) {

@@ -1,6 +1,6 @@
-// The safetensors format (https://huggingface.co/docs/safetensors): 8 bytes with the header's length, a JSON header
-// with every tensor's type, shape and byte range, then the bytes. Files of others are untrusted: every number of the
-// header is checked against the file before any of it is used.
+// Reads the safetensors format (https://huggingface.co/docs/safetensors): 8 bytes with the header's length, a JSON
+// header with every tensor's type, shape and byte range, then the bytes of the tensors. Files are untrusted: every
+// number of the header is checked against the file before it is used.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tessera::checkpoint {
 
-// Element types of the format, by its own names.
+// The element types of the format, under its own names.
 enum class ElementType : std::uint8_t {
   BOOL,
   F4,
@@ -56,27 +56,28 @@ struct StoredTensor {
 // A longer header is refused, as the format's own library does.
 inline constexpr std::uint64_t header_limit = 100'000'000;
 
-// One file, memory-mapped. Move-only; pointers to its tensors and their bytes live as long as it does.
+// One memory-mapped file. Move-only; pointers to its tensors and their bytes live as long as the object.
 class SafetensorsFile {
  public:
-  // Error(bad_input) naming file, tensor and reason for: a file shorter than it says, a header too long or not JSON, a
-  // name twice, an unknown type, a shape whose size overflows or differs from its byte range, byte ranges that overlap,
-  // leave a hole, or do not end where the file ends.
+  // Throws Error(bad_input) naming file, tensor and reason if the file is shorter than its header says, the header is
+  // too long or not JSON, a name occurs twice, a type is unknown, the size of a shape overflows or differs from its
+  // byte range, or the byte ranges overlap, leave a hole, or do not end where the file ends.
   explicit SafetensorsFile(const base::Path& path);
 
   [[nodiscard]] const base::Path& path() const { return file_.path(); }
-  // Of the whole file, and of all that stands before its data.
+  // The size of the whole file, in bytes.
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
+  // All bytes before the data: the length of the header and the header.
   [[nodiscard]] std::span<const std::byte> header() const { return file_.bytes().first(file_.size() - data_.size()); }
-  // In the order of their bytes.
+  // The tensors, in the order of their bytes.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  // Null if there is none of that name.
+  // Returns the tensor of that name, or null.
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
-  // Content of `tensor`, row-major, little-endian. The start need not be aligned. Precondition: `tensor` is this
-  // file's.
+  // Returns the content of `tensor`, row-major and little-endian; its start may be unaligned. Precondition: the tensor
+  // is one of this file.
   [[nodiscard]] std::span<const std::byte> bytes(const StoredTensor& tensor) const;
-  // Asks the kernel for the `count` bytes of data from byte `begin` on, as far as there are any: they are going to be
-  // read. Returns at once.
+  // Asks the kernel to read `count` bytes of data ahead, from byte `begin` on, up to the end of the file. Returns at
+  // once.
   void prefetch(std::uint64_t begin, std::uint64_t count) const;
   // The header's "__metadata__".
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }

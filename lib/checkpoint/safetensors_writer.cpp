@@ -11,7 +11,7 @@
 namespace tessera::checkpoint {
 namespace {
 
-// Small enough that what is hashed is still in the cache when it is written.
+// Small enough that a chunk is still in the cache when it is written after being hashed.
 constexpr std::size_t written_at_once = 1 << 20;
 
 std::string header_of(const std::vector<OutgoingTensor>& tensors, const std::map<std::string, std::string>& metadata) {
@@ -26,7 +26,7 @@ std::string header_of(const std::vector<OutgoingTensor>& tensors, const std::map
   }
   auto text = json.is_null() ? "{}" : json.dump();
   base::require(text.size() <= header_limit - 8,
-                "a header of {} bytes for {} tensors, and readers take no more than {}; use files of fewer tensors",
+                "a header of {} bytes for {} tensors, but readers take no more than {}; put fewer tensors into a file",
                 text.size(), tensors.size(), header_limit);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data begin at a multiple of 8
   const std::uint64_t length = text.size();

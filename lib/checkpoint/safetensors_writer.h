@@ -1,5 +1,5 @@
-// Writes one file of the safetensors format (see safetensors.h) from front to back, so that nothing larger than the
-// caller's own piece is ever in memory.
+// Writes one file of the safetensors format (see safetensors.h) from front to back, so that only the caller's own piece
+// is in memory.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +24,27 @@ struct OutgoingTensor {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-// What a manifest says of a file.
+// Size and hashes of a written file, for the manifest.
 struct WrittenFile {
   std::uint64_t bytes = 0;
-  std::uint64_t header_hash = 0;      // XXH3 of all that stands before the data
+  std::uint64_t header_hash = 0;      // XXH3 of all bytes before the data
   std::vector<std::uint64_t> hashes;  // XXH3 of each tensor's bytes
 };
 
-// The file is durable once finish() has returned; before, it is not to be read. Errors are those of `files`.
+// The content of the file is durable, and the file may be read, once finish() has returned. Throws the errors of
+// `files`.
 class SafetensorsWriter {
  public:
-  // Replaces `path`. The tensors' data stand in the file in the order of `tensors`, whose names differ; `metadata` is
-  // the header's "__metadata__". Error(bad_input) if the header would be longer than readers take.
+  // Replaces `path`. The file has the data in the order of `tensors`, whose names must differ; `metadata` is the
+  // header's "__metadata__". Throws Error(bad_input) if the header is longer than readers accept.
   SafetensorsWriter(const base::Path& path, std::vector<OutgoingTensor> tensors,
                     const std::map<std::string, std::string>& metadata,
                     base::FileSystem& files = base::posix_file_system());
 
-  // The next bytes of the data, row-major and little-endian; they may end within a tensor or reach into the next.
+  // Writes the next bytes of the data, row-major and little-endian; they may end within a tensor or reach into the
+  // next.
   void write(std::span<const std::byte> bytes);
-  // Precondition: every byte of every tensor has been written.
+  // Syncs and closes the file. Precondition: every byte of every tensor has been written.
   [[nodiscard]] WrittenFile finish();
 
  private:
@@ -51,8 +53,8 @@ class SafetensorsWriter {
   std::vector<OutgoingTensor> tensors_;
   std::unique_ptr<base::WritableFile> file_;
   WrittenFile written_;
-  base::Xxh3Stream hash_;   // of the tensor under way
-  std::uint64_t rest_ = 0;  // bytes of it that are still to come
+  base::Xxh3Stream hash_;   // of the tensor that is being written
+  std::uint64_t rest_ = 0;  // its bytes that are still to come
 };
 
 }  // namespace tessera::checkpoint

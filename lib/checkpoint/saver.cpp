@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t joined_bytes = 1 << 20;
 
-// Keeps a promise when it goes out of scope, however it does.
+// Fulfils a promise when it goes out of scope, also by an exception.
 class KeptPromise {
  public:
   explicit KeptPromise(std::shared_ptr<std::promise<void>> promise) : promise_(std::move(promise)) {}
@@ -32,7 +32,7 @@ class KeptPromise {
   std::shared_ptr<std::promise<void>> promise_;
 };
 
-// The first failure among the ranks, on all of them.
+// Collective over `world`. Returns the first failure among the ranks, the same on all of them.
 std::optional<std::string> agreed(comm::Communicator& world, const std::optional<comm::Failure>& failure) {
   try {
     comm::agree(world, failure);
@@ -94,7 +94,7 @@ std::vector<Saver::Outgoing> Saver::collect(const States& states) const {
   return outgoing;
 }
 
-// Into memory of the saver's own, one behind the other.
+// Copies the boxes of shards on the host into the saver's own memory, one behind the other.
 void Saver::copy(std::vector<Outgoing>& outgoing) {
   std::size_t bytes = 0;
   for (const auto& o : outgoing)
@@ -221,7 +221,7 @@ void Saver::write_manifest_and_commit() {
 
 std::optional<SaveResult> Saver::end(std::optional<std::string> failure) {
   if (failure && world_.rank() == 0) {
-    // What is left of it is of no use; if it cannot be removed either, the next start reports it.
+    // The unfinished folder is of no use; if it cannot be removed either, the next start reports it.
     if (const auto left = failure_of([&] { files_.remove(unfinished_folder(options_.output, result_.step)); }))
       result_.notes.push_back(left->message);
   }

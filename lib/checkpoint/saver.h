@@ -1,10 +1,10 @@
-// Saves checkpoints while training goes on or waits.
+// Saves checkpoints, in the background of training or while training waits.
 //
-// A save has two parts. Each rank writes its file into the unfinished folder and makes it durable; then, if all have,
-// rank 0 writes the manifest, gives the folder its name, moves `latest` and removes what is outdated. In the background
-// both parts run on a thread of their own, from a copy of the shards that it makes before the next update; ranks speak
-// with each other only in start, poll and finish, between steps. A save that fails on any rank fails on all, leaves the
-// latest checkpoint as it was, and is a result, not an exception.
+// A save has two parts. Each rank writes its file into the unfinished folder and makes it durable. Once all ranks have,
+// rank 0 writes the manifest, gives the folder its name, moves `latest` and removes outdated checkpoints. In the
+// background, both parts run on a thread of their own, which first copies the shards; the next update waits for that
+// copy. Ranks communicate only in start, poll and finish, between steps. A save that fails on any rank fails on all and
+// leaves the latest checkpoint unchanged; the failure is in the result, not an exception.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@
 namespace tessera::checkpoint {
 
 struct SaverOptions {
-  base::Path output;           // folder of the checkpoints, there already
+  base::Path output;           // folder of the checkpoints; must exist
   std::int64_t keep_last = 0;  // see outdated() in folder.h
   std::int64_t keep_every = 0;
 };
 
-// What a checkpoint says beside its tensors.
+// The content of a checkpoint besides its tensors.
 struct SavedFacts {
   Progress progress;
   std::string layout, settings, model;                // as in Manifest
@@ -47,8 +47,8 @@ struct SaveResult {
   base::Path folder;
   std::uint64_t bytes = 0;             // of all files; known to rank 0
   double seconds = 0;                  // from start to the end of the save
-  double seconds_waited = 0;           // of them, in which this rank did not train
-  std::vector<std::string> notes;      // what went wrong after the checkpoint was whole; rank 0's
+  double seconds_waited = 0;           // part of them in which this rank did not train
+  std::vector<std::string> notes;      // on rank 0: folders that were moved aside or could not be removed
   std::optional<std::string> failure;  // the same on every rank
 };
 
@@ -57,33 +57,34 @@ class Saver {
  public:
   Saver(SaverOptions options, const fsdp::ParameterStore& store, optim::Optimizer& optimizer,
         const layout::Layout& layout, comm::Communicator& world, base::FileSystem& files = base::posix_file_system());
-  // A save under way is left unfinished: what its thread writes at present is waited for, no more.
+  // Abandons a save under way: waits for the current write of its thread and leaves the folder unfinished.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // The same on every rank.
+  // Returns whether a save is under way; the same on every rank.
   [[nodiscard]] bool is_under_way() const { return part_ != Part::none; }
-  // With `background` it returns at once; until the optimizer's next step only that step may write masters and moments,
-  // and it waits for the copy. Precondition: none is under way.
+  // Starts a save. With `background` it only makes the folder and copies shards from a GPU before it returns; after
+  // that, only the optimizer's next step may write masters and moments, as it waits for the copy. Precondition: no save
+  // is under way.
   void start(SavedFacts facts, SaveMode mode);
-  // The result of the save under way, if it has ended since.
+  // Returns the result of the save under way if it has ended.
   [[nodiscard]] std::optional<SaveResult> poll();
-  // Waits for the save under way. Nothing if there is none.
+  // Waits for the save under way and returns its result; nothing if there is none.
   [[nodiscard]] std::optional<SaveResult> finish();
 
  private:
   enum class Part : std::uint8_t { none, files, commit };
-  // A box of a state that this rank writes, in runs of bytes.
+  // A box of a state that this rank writes: `runs` runs of `run_bytes`, each `stride_bytes` after the one before.
   struct Outgoing {
     OutgoingTensor tensor;
     const std::byte* content = nullptr;  // in the shard, in the copy of it, or in `from_gpu`
-    at::Tensor from_gpu = {};            // what is written, where the shard is on a GPU
+    at::Tensor from_gpu = {};            // a copy on the host, if the shard is on a GPU
     std::int64_t runs = 0, run_bytes = 0, stride_bytes = 0;
     std::size_t hash_index = 0;  // among all states of all parameters
   };
 
-  using States = std::vector<std::vector<ShardState>>;  // of each parameter
+  using States = std::vector<std::vector<ShardState>>;  // by parameter
   [[nodiscard]] std::vector<Outgoing> collect(const States& states) const;
   void copy(std::vector<Outgoing>& outgoing);
   [[nodiscard]] WrittenFile write_file(const std::vector<Outgoing>& outgoing) const;

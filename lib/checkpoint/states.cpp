@@ -7,7 +7,7 @@
 namespace tessera::checkpoint {
 namespace {
 
-// The dim along which `ranks` ranks divide `shape` most evenly.
+// Returns the dim along which `ranks` ranks divide `shape` most evenly.
 std::size_t most_even_dim(const std::vector<std::int64_t>& shape, std::int64_t ranks) {
   const auto largest = [&](std::size_t dim) {
     std::int64_t elements = layout::block_of(shape[dim], ranks, 0).size();

@@ -1,4 +1,4 @@
-// What a rank saves of its parameters, and which part of a shard each of its holders writes.
+// The states of its parameters that a rank saves, and the part of a shard that each of its holders writes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,15 +18,16 @@ namespace tessera::checkpoint {
 
 struct ShardState {
   std::string name;   // "master", "exp_avg", ...
-  at::Tensor tensor;  // of the shard's shape; shares storage with store or optimizer
+  at::Tensor tensor;  // has the shard's shape; shares storage with the store or the optimizer
 };
 
-// Of each parameter, in the store's order; the master first. The same names on every rank.
+// Returns the states of each parameter, in the store's order, the master first. Every rank has the same names.
 [[nodiscard]] std::vector<std::vector<ShardState>> shard_states(const fsdp::ParameterStore& store,
                                                                 const optim::Optimizer& optimizer);
 
-// The box of a parameter that `rank` writes: ranks that hold the same shard write a block of it each, along the dim
-// whose largest block is smallest. `index` is the parameter's, by which the ranks take turns with the shorter blocks.
+// Returns the box of a parameter that `rank` writes: ranks that hold the same shard write one block of it each, along
+// the dim whose largest block is smallest. `index` is that of the parameter; it rotates the blocks, so that the shorter
+// ones go to different ranks.
 [[nodiscard]] layout::Box written_box(const plan::Placement& placement, std::size_t index, const layout::Layout& layout,
                                       std::int64_t rank);
 

@@ -121,7 +121,7 @@ std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const
 std::uint64_t StoredCheckpoint::verify(std::int64_t part, std::int64_t parts) {
   base::expect(part >= 0 && part < parts, "share {} of {}", part, parts);
   const auto total = std::max<std::uint64_t>(bytes(), 1);
-  const auto share_of = [&](std::uint64_t offset) {  // whose byte `offset` is
+  const auto share_of = [&](std::uint64_t offset) {  // the share that byte `offset` belongs to
     return static_cast<std::int64_t>(static_cast<long double>(offset) / static_cast<long double>(total) *
                                      static_cast<long double>(parts));
   };

@@ -1,4 +1,4 @@
-// A checkpoint of ours, opened for reading: any part of any parameter's state, whoever wrote it.
+// Reads any part of any parameter's state from a checkpoint of Tessera's, whatever layout wrote it.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,29 @@
 
 namespace tessera::checkpoint {
 
-// One thread at a time. Files are opened when something of them is asked for.
+// Use it from one thread at a time. Opens a file when it is first needed.
 class StoredCheckpoint {
  public:
-  // Error(bad_input) if the folder holds no manifest or a damaged one.
+  // Reads the manifest. Throws Error(bad_input) if the folder has none or it is damaged.
   explicit StoredCheckpoint(const base::Path& folder);
 
   [[nodiscard]] const base::Path& folder() const { return folder_; }
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
-  // Null if there is none of that name.
+  // Returns the parameter of that name, or null.
   [[nodiscard]] const ManifestTensor* find(const std::string& fqn) const;
 
-  // Those pieces of a state that have something of `box`, to be read by read_box (reader.h). Opens their files.
-  // Error(bad_input) naming file and tensor for a file that is missing, or differs from the manifest in length, header,
-  // names, types or shapes. Preconditions: the parameter and the state are there, `box` lies within the parameter.
+  // Returns the pieces of a state that intersect `box`, for read_box (reader.h). Opens their files. Throws
+  // Error(bad_input) naming file and tensor if a file is missing, or differs from the manifest in length, header,
+  // names, types or shapes. Preconditions: the checkpoint has the parameter and the state, `box` lies within the
+  // parameter.
   [[nodiscard]] StoredParameter parts(const std::string& fqn, const std::string& state, const layout::Box& box);
 
-  // Compares the headers and all bytes of share `part` of `parts` of the checkpoint (even in bytes; all of them are the
-  // whole) with the manifest's hashes. Returns the bytes read. Error(bad_input) naming file, tensor and its range of
-  // bytes.
+  // Compares share `part` of the `parts` shares of the checkpoint, headers included, with the hashes of the manifest.
+  // Shares have about equally many bytes, and together they are the whole. Returns the bytes compared. Throws
+  // Error(bad_input) naming file, tensor and its range of bytes.
   std::uint64_t verify(std::int64_t part, std::int64_t parts);
 
-  // Of all files, as the manifest has them.
+  // The bytes of all files, as in the manifest.
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
@@ -52,7 +53,7 @@ class StoredCheckpoint {
   base::Path folder_;
   Manifest manifest_;
   std::map<std::string, std::size_t> index_;  // FQN -> tensor
-  std::vector<std::vector<Place>> places_;    // of each file
+  std::vector<std::vector<Place>> places_;    // by file
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 

@@ -16,7 +16,7 @@
 namespace tessera::config {
 namespace {
 
-// One `--name value ...` as it stands.
+// One `--name value ...`, not interpreted yet.
 struct Option {
   std::string name;  // without "--"
   std::vector<std::string> words;
@@ -33,9 +33,9 @@ const std::vector<std::string> flags{"help", "manual", "print-settings", "dry-ru
 
 bool is_flag(std::string_view name) { return std::find(flags.begin(), flags.end(), name) != flags.end(); }
 
-// CLI11 splits the line; what the words mean, and every complaint about them, is the field table's: CLI11 would stop at
-// the first. So each option takes any number of words up to its own, and nothing is required of it. Lists have a limit
-// of words, too high to meet: without one CLI11 reads brackets itself, and drops `[]`.
+// CLI11 only splits the line. The field table interprets the words and reports every problem, where CLI11 would stop at
+// the first one; so no option requires a word. A list has a limit of words that no line reaches: without a limit CLI11
+// reads brackets itself, and drops `[]`.
 void add_option(CLI::App& app, const std::string& name) {
   const Field* field = find_field(name);
   const bool is_many = field != nullptr && is_list(field->form.kind);
@@ -44,7 +44,8 @@ void add_option(CLI::App& app, const std::string& name) {
   app.add_option("--" + name)->expected(0, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-// What CLI11 does not know, in order: files, until an unknown option takes the words that follow it.
+// Sorts the words that CLI11 does not know, in their order: files at first; an unknown option takes all words after it
+// up to the next.
 void add_unknown(const std::vector<std::string>& words, Words& out) {
   bool is_open = false;
   for (const std::string& word : words) {
@@ -75,7 +76,7 @@ Words split(int argc, const char* const* argv) {
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->count() > 0; })) {
     Option given{option->get_lnames().front(), option->results()};
     std::erase(given.words, "");  // stands for no word at all
-    // CLI11 joins the words of an option that stands twice.
+    // CLI11 joins the words of an option that is given twice.
     const std::string word = "--" + given.name;
     given.times = static_cast<std::size_t>(std::count_if(
         argv + 1, argv + argc, [&](std::string_view w) { return w == word || w.starts_with(word + "="); }));

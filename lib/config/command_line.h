@@ -1,4 +1,4 @@
-// tessera-train's command line: settings files, then `--path.to.setting value`, then the settings as a whole.
+// Reads tessera-train's command line: settings files, then options `--path.to.setting value`.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ enum class Action { train, help, manual, print_settings, dry_run };
 struct CommandLine {
   Settings settings;
   Action action = Action::train;
-  std::int64_t rank = 0;             // of --dry-run
-  std::vector<std::string> notices;  // for the log: names that were accepted and have no effect
+  std::int64_t rank = 0;             // --rank, for --dry-run
+  std::vector<std::string> notices;  // for the log: names that are accepted but have no effect
 };
 
-// Rules that rooms above this one know (the layout's, for the ranks that there are): adds what is wrong.
+// Adds the problems that only folders above this one can find, such as sizes that do not fit the number of ranks.
 using FurtherRules = std::function<void(const Settings&, Action, base::Problems&)>;
 
-// Reads and validates everything, files included. --help and --manual win over everything else, whatever is wrong with
-// it. Throws one Error(bad_input) that lists every problem of every file and option, and of `further` unless
-// parallelism that is not built yet was asked for.
+// Reads and validates the options and the files that they name. If --help or --manual is among them, returns that
+// action without reading the rest. Throws one Error(bad_input) that lists the problems of all files and options, and
+// those that `further` adds; does not call `further` if the settings ask for parallelism that is not built yet.
 [[nodiscard]] CommandLine read_command_line(int argc, const char* const* argv, const FurtherRules& further = nullptr);
 
 }  // namespace tessera::config

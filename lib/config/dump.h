@@ -1,4 +1,4 @@
-// The settings as JSON: --print-settings, and settings.resolved.json, with which a run can be repeated.
+// The settings as JSON, for --print-settings and settings.resolved.json, which repeats a run.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tessera::config {
 
-// Every setting, in the table's order, two spaces a level, numbers with the digits that give back the same bits; keys
-// of config.json only where they are overridden. Ends with '\n'. Read back it gives an equal tree.
+// Returns every setting as JSON in the table's order, two spaces a level, numbers with as many digits as give back the
+// same bits; keys of config.json only if they are overridden. Ends with '\n'. Reading it back gives an equal tree.
 [[nodiscard]] std::string dump_settings(const Settings& settings);
 
 }  // namespace tessera::config

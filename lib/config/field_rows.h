@@ -1,4 +1,4 @@
-// How rows of the field table are written down: one call per row, bound to a member of the settings tree by a member
+// Functions that make the rows of the field table: one call per row, bound to a member of the settings tree by a member
 // pointer. For the fields_*.cpp files only.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tessera::config {
 
-// Where a section's struct sits in the tree; every struct occurs once.
+// Returns the member of the tree that has the type Section; each such type occurs once.
 template <class Section>
 Section& section_of(Draft& draft) {
   Settings& s = draft.settings;
@@ -44,13 +44,13 @@ const Section& section_of(const Draft& draft) {
   return section_of<Section>(const_cast<Draft&>(draft));  // no member is changed: the reference returned is const
 }
 
-// What a reader of --help and the manual needs to know.
+// The texts of a row in --help and the manual (Field::help and Field::observe).
 struct Words {
   std::string help;
   std::string observe;
 };
 
-// Row for a member whose type is one of Value's alternatives.
+// A row for a member whose type is one of Value's alternatives.
 template <class Section, class T>
 Field row(std::string path, T Section::*member, Form form, std::vector<std::string> example, Words words) {
   Field field{.path = std::move(path),
@@ -75,7 +75,7 @@ Field integer(std::string path, std::int64_t Section::*member, Range range, std:
   return row(std::move(path), member, {.kind = Kind::integer, .range = range}, {std::move(example)}, std::move(words));
 }
 
-// An integer for which `auto` may stand, `automatic` in the tree.
+// An integer, or the word `auto`, which the tree stores as `automatic`.
 template <class Section>
 Field integer_or_auto(std::string path, std::int64_t Section::*member, Range range, std::string example, Words words) {
   Field field = integer(std::move(path), member, range, std::move(example), std::move(words));
@@ -127,7 +127,8 @@ Field word(std::string path, E Section::*member, std::vector<std::string> names,
   return field;
 }
 
-// An integer or text that may be absent: 0 or empty in the tree, null in JSON, and not spelled by that value.
+// An integer or text that may be absent: then it is 0 or empty in the tree and null in JSON. `absent` says in --help
+// and the manual what an absent value means.
 template <class Section, class T>
 Field optional_row(std::string path, T Section::*member, Form form, std::string absent, std::string example,
                    Words words) {
@@ -144,13 +145,13 @@ Field optional_row(std::string path, T Section::*member, Form form, std::string 
   return field;
 }
 
-// Refused off its default until `part` is built.
+// Makes every value but the default an error until `part` is built.
 inline Field not_yet(Field field, std::string part) {
   field.not_yet = std::move(part);
   return field;
 }
 
-// Of a row whose other value is not harmless when a run is resumed.
+// Sets what a resumed run does if the value changed, for rows where that is not harmless.
 inline Field on_resume(OnResume what, Field field) {
   field.on_resume = what;
   return field;
@@ -160,7 +161,7 @@ inline std::vector<Field> on_resume(OnResume what, std::vector<Field> rows) {
   return rows;
 }
 
-// Options without which the example means nothing.
+// Adds the options that the row's example needs to have an effect.
 inline Field with(Field field, std::vector<std::string> options) {
   field.beside = std::move(options);
   return field;

@@ -85,7 +85,7 @@ std::string canonical_path(std::string_view path) {
   for (const SectionSpelling& spelling : section_spellings()) {
     if (!path.starts_with(spelling.spelled)) continue;
     std::string canonical = spelling.canonical + std::string(path.substr(spelling.spelled.size()));
-    // Of `model.*` only keys of config.json are spelled model.model_config.*.
+    // Among `model.*`, only keys of config.json have the spelling model.model_config.*.
     if (spelling.canonical != "model.") return canonical;
     const bool is_key = std::any_of(fields().begin(), fields().end(), [&](const Field& field) {
       return field.role == Role::config_key && field.path == canonical;

@@ -1,5 +1,5 @@
-// The field table: one row per setting. The JSON reader, the command line, --help, the dump and the manual page are
-// views of it; a setting exists because it has a row here.
+// The field table: one row per setting. The JSON reader, the command line, --help, the dump and the manual page are all
+// generated from it.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace tessera::config {
 
-// Settings under construction, with what other spellings said until `resolve` folds it in.
+// Settings under construction. Values given under VeOmni's other spellings stay apart until `merge` (precision) or
+// `resolve` (ep) carries them over into the settings.
 struct Draft {
   Settings settings;
   std::optional<std::int64_t> ep_size;         // train.accelerator.ep_size: one more entry of the extra parallel lists
-  std::optional<bool> ep_outside;              // not innermost
-  std::optional<bool> mixed_precision;         // fsdp_config.mixed_precision.enable: folded into train.precision
+  std::optional<bool> ep_outside;              // train.accelerator.ep_outside: that entry is not innermost
+  std::optional<bool> mixed_precision;         // fsdp_config.mixed_precision.enable: becomes train.precision
   std::optional<std::string> parameter_dtype;  // fsdp_config.mixed_precision.param_dtype: the same
 };
 
@@ -29,11 +30,11 @@ enum class Role {
   spelling,    // VeOmni's spelling of another setting; never in the dump
 };
 
-// What a resumed run does with another value than the run before it had.
+// How a resumed run treats a setting whose value differs from the checkpoint's.
 enum class OnResume : std::uint8_t {
-  harmless,   // logs it: the run goes on as it would have
+  harmless,   // logs the difference; it does not alter the run
   alters,     // refuses it, unless train.checkpoint.allow_changes
-  by_effect,  // nothing by itself: what the setting leads to is compared (the model, the data, the number of steps)
+  by_effect,  // ignores it, and compares its effect instead (the model, the data, the number of steps)
 };
 
 struct Field {
@@ -42,34 +43,34 @@ struct Field {
   Form form{};
   Role role = Role::setting;
   std::string help{};     // one sentence, with what it costs
-  std::string observe{};  // what one sees when it is moved off its default
-  std::string absent{};   // what no value means, where there may be none ("the number of cores")
-  // A legal value other than the default, as words of a command line, and options that it needs beside it.
+  std::string observe{};  // the visible effect of another value than the default
+  std::string absent{};   // the meaning of an absent value, if it may be absent ("the number of cores")
+  // A legal value other than the default, as words of a command line, and further options that it needs.
   std::vector<std::string> example{};
   std::vector<std::string> beside{};
   OnResume on_resume = OnResume::harmless;
   // The part that is not built yet ("checkpoints"); empty: built.
   std::string not_yet{};
 
-  // The value in a draft; nothing for a config_key or spelling that was not given.
+  // Returns the value in a draft; nothing for a config_key or spelling that was not given.
   std::function<std::optional<Value>(const Draft&)> get{};
-  // Precondition: a value that a reader has checked against `form`.
+  // Sets the value in a draft. Precondition: a reader has checked it against `form`.
   std::function<void(Draft&, const Value&)> set{};
 
   [[nodiscard]] std::optional<Value> default_value() const { return get(Draft{}); }
-  // What follows the name in --help: words joined by '|', or the kind.
+  // Returns the type as --help shows it after the name: words joined by '|', or the kind.
   [[nodiscard]] std::string type_name() const;
-  // The range for --help: without the bound of counts, which no one meets.
+  // Returns the range as --help shows it, without the upper bound of counts (2^31 - 1).
   [[nodiscard]] std::string range_text() const;
 };
 
 // All rows, sections together, in the order of --help and of the dump.
 [[nodiscard]] const std::vector<Field>& fields();
 
-// Row with exactly this path, or null. Sees through other spellings of whole sections (see canonical_path).
+// Returns the row with this path, or null. Accepts other spellings of whole sections (see canonical_path).
 [[nodiscard]] const Field* find_field(std::string_view path);
 
-// A section that VeOmni has, or had, under another name.
+// Another name of a section, which VeOmni uses or used.
 struct SectionSpelling {
   std::string spelled;    // "model.model_config."
   std::string canonical;  // "model."
@@ -79,13 +80,13 @@ struct SectionSpelling {
 // "model.model_config.hidden_size" -> "model.hidden_size"; other paths are returned as they are.
 [[nodiscard]] std::string canonical_path(std::string_view path);
 
-// Whether `path` is an object in a settings file: the parent of a known name.
+// Returns whether `path` is the parent of a known name, and so an object in a settings file.
 [[nodiscard]] bool is_section(std::string_view path);
 
-// Every name for "did you mean": rows and their sections.
+// All names to suggest in "did you mean": rows and their sections.
 [[nodiscard]] const std::vector<std::string>& known_names();
 
-// Text of one setting: value_text(settings, "train.precision") is "bfloat16".
+// Returns the value of one setting as text: value_text(settings, "train.precision") is "bfloat16".
 [[nodiscard]] std::string value_text(const Settings& settings, std::string_view path);
 
 }  // namespace tessera::config

@@ -1,4 +1,4 @@
-// Rows of `model.*`: where the model comes from, and overrides of config.json's keys.
+// Rows of `model.*`: the source of the model, and overrides of keys of config.json.
 #include <nlohmann/json.hpp>
 
 #include "config/field_rows.h"
@@ -34,10 +34,10 @@ Form boolean_form() { return {.kind = Kind::boolean}; }
 
 std::vector<Field> source_rows() {
   return {
-      on_resume(OnResume::by_effect, optional_row("model.config_path", &ModelSettings::config_path,
-                                                  {.kind = Kind::path}, "model.model_path", "config.json",
-                                                  {"HuggingFace config.json of the model, or its folder.",
-                                                   "the model on the start page is another"})),
+      on_resume(OnResume::by_effect,
+                optional_row("model.config_path", &ModelSettings::config_path, {.kind = Kind::path}, "model.model_path",
+                             "config.json",
+                             {"HuggingFace config.json of the model, or its folder.", "the model on the start page"})),
       on_resume(OnResume::by_effect,
                 optional_row("model.model_path", &ModelSettings::model_path, {.kind = Kind::path},
                              "initial values drawn from train.seed", "checkpoint",
@@ -50,10 +50,9 @@ std::vector<Field> source_rows() {
       on_resume(
           OnResume::alters,
           word("model.balance_loss", &ModelSettings::balance_loss, {"pooled", "per_layer", "sequence"}, "sequence",
-               {"Over which tokens the load-balancing loss counts: all layers of a micro-step together (as "
-                "HuggingFace), "
-                "layer "
-                "by layer, or sequence by sequence (the same for every micro-batch size and layout).",
+               {"Tokens over which the load-balancing loss is computed: those of a micro-step over all layers together "
+                "(pooled, as in HuggingFace), those of a micro-step for each layer (per_layer), or those of each "
+                "sequence (sequence: the same for every micro-batch size and layout).",
                 "aux_loss in metrics.jsonl"})),
   };
 }
@@ -72,15 +71,16 @@ std::vector<Field> shape_rows() {
                  {"Query heads.", "shape of q_proj in --dry-run"}),
       config_key("num_key_value_heads", integer_form(count_from(1)), {"1"},
                  {"Key and value heads; divides the query heads.", "shape of k_proj in --dry-run"}),
-      config_key(
-          "head_dim", integer_form(count_from(1)), {"24"},
-          {"Width of one head; without the key hidden_size / num_attention_heads.", "shape of q_proj in --dry-run"}),
+      config_key("head_dim", integer_form(count_from(1)), {"24"},
+                 {"Width of one head; hidden_size / num_attention_heads where config.json lacks the key.",
+                  "shape of q_proj in --dry-run"}),
       config_key("attention_bias", boolean_form(), {"true"},
                  {"Whether the attention's projections have biases.", "parameter table of --dry-run"}),
-      config_key("tie_word_embeddings", boolean_form(), {"true"},
-                 {"Whether the head is the embedding.", "parameter table of --dry-run has no lm_head"}),
+      config_key(
+          "tie_word_embeddings", boolean_form(), {"true"},
+          {"Whether the head uses the weights of the embedding.", "parameter table of --dry-run has no lm_head"}),
       config_key("max_position_embeddings", integer_form(count_from(1)), {"4096"},
-                 {"Positions that the model was made for; data.max_seq_len may not exceed it.",
+                 {"Number of positions that the model supports; data.max_seq_len may not exceed it.",
                   "the greatest data.max_seq_len that is accepted"}),
       config_key("rope_theta", number_form(above(0)), {"500000"},
                  {"Base of the rotary embedding.", "the losses, from the first step on"}),
@@ -88,7 +88,7 @@ std::vector<Field> shape_rows() {
                  {"The rotary embedding in the newer spelling: rope_theta and rope_type (default only).",
                   "the losses, from the first step on"}),
       config_key("rms_norm_eps", number_form(above(0)), {"0.001"},
-                 {"Added to the mean square in every norm.", "the losses, from the first step on"}),
+                 {"Term that every norm adds to the mean square.", "the losses, from the first step on"}),
       config_key("initializer_range", number_form(at_least(0)), {"0.05"},
                  {"Standard deviation of initial values; unused with model.model_path.", "the first loss"}),
   };
@@ -112,13 +112,14 @@ std::vector<Field> expert_rows() {
                  {"Weight of the load-balancing loss; 0 turns it off.",
                   "loss - ce_loss in metrics.jsonl: this weight times aux_loss"}),
       config_key("decoder_sparse_step", integer_form(count_from(1)), {"2"},
-                 {"Every how many layers one has experts.", "parameter table of --dry-run"}),
+                 {"Distance between layers with experts: 1 gives every layer experts, 2 every second one.",
+                  "parameter table of --dry-run"}),
       config_key("mlp_only_layers", {.kind = Kind::integers, .range = count_from(0)}, {"0"},
-                 {"Layers that are dense.", "parameter table of --dry-run"}),
+                 {"Layers that are dense, counted from 0.", "parameter table of --dry-run"}),
   };
 }
 
-// Keys that exist so that a config.json can be corrected: one value of each is supported.
+// Keys with only one supported value. They exist so that a user can correct a config.json.
 std::vector<Field> fixed_rows() {
   return {
       config_key("hidden_act", {.kind = Kind::text}, {"gelu"},
@@ -128,7 +129,8 @@ std::vector<Field> fixed_rows() {
       config_key("use_sliding_window", boolean_form(), {"true"},
                  {"Windowed attention; only false is supported.", "refused: not supported"}),
       config_key("sliding_window", integer_form(count_from(1)), {"4096"},
-                 {"Width of windowed attention; a config.json may have it, for use_sliding_window is false.",
+                 {"Width of windowed attention; a config.json may have the key, which has no effect as "
+                  "use_sliding_window is false.",
                   "refused: no effect"}),
       config_key("rope_scaling", {.kind = Kind::object}, {"{\"rope_type\":\"yarn\",\"factor\":4}"},
                  {"Scaling of the rotary embedding; only null is supported, which unsets the key of a config.json.",
@@ -142,7 +144,7 @@ void add_model_fields(std::vector<Field>& table) {
   add_rows(table, "Model", source_rows());
   add_rows(table, "Overrides of config.json: shape", shape_rows());
   add_rows(table, "Overrides of config.json: experts", expert_rows());
-  add_rows(table, "Overrides of config.json: keys of which one value is supported", fixed_rows());
+  add_rows(table, "Overrides of config.json: keys with only one supported value", fixed_rows());
 }
 
 }  // namespace tessera::config

@@ -1,4 +1,4 @@
-// Rows of `train.checkpoint.*`, `train.log.*` and `train.debug.*`: what a run writes and checks.
+// Rows of `train.checkpoint.*`, `train.log.*` and `train.debug.*`.
 #include "config/field_rows.h"
 
 namespace tessera::config {
@@ -7,7 +7,7 @@ namespace {
 std::vector<Field> checkpoint_rows() {
   return {
       text("train.checkpoint.output_dir", &CheckpointSettings::output_dir, Kind::path, "elsewhere",
-           {"Folder of everything that a run writes.", "where metrics.jsonl and settings.resolved.json appear"}),
+           {"Folder for everything that a run writes.", "where metrics.jsonl and settings.resolved.json appear"}),
       integer("train.checkpoint.save_steps", &CheckpointSettings::save_steps, between(0, 1e15), "2",
               {"Save a checkpoint every N steps; 0: not by steps.", "folders step_000002, ... in output_dir"}),
       integer("train.checkpoint.save_epochs", &CheckpointSettings::save_epochs, between(0, 1e15), "1",
@@ -18,34 +18,34 @@ std::vector<Field> checkpoint_rows() {
       with(boolean("train.checkpoint.save_async", &CheckpointSettings::save_async,
                    {"Write in the background while training goes on, from a copy of masters and moments in memory; the "
                     "next save, and the run's end, wait for it.",
-                    "the line of a checkpoint comes after later steps"}),
+                    "the log has the line of a checkpoint after later steps"}),
            {"--train.checkpoint.save_steps", "1"}),
       integer("train.checkpoint.keep_last", &CheckpointSettings::keep_last, count_from(0), "1",
-              {"Newest checkpoints that stay; older ones are removed once a newer one is whole. 0: all.",
+              {"Number of newest checkpoints to keep; older ones are removed once a newer one is whole. 0: keep all.",
                "the folders that remain"}),
-      with(integer(
-               "train.checkpoint.keep_every", &CheckpointSettings::keep_every, between(0, 1e15), "2",
-               {"With keep_last: checkpoints at multiples of N steps stay too; 0: none.", "the folders that remain"}),
+      with(integer("train.checkpoint.keep_every", &CheckpointSettings::keep_every, between(0, 1e15), "2",
+                   {"With keep_last: also keep the checkpoints at multiples of N steps; 0: none.",
+                    "the folders that remain"}),
            {"--train.checkpoint.keep_last", "1"}),
-      on_resume(
-          OnResume::by_effect,
-          optional_row("train.checkpoint.load_path", &CheckpointSettings::load_path, {.kind = Kind::path},
-                       "a fresh start", "auto",
-                       {"Checkpoint to go on from: its folder, or an output folder, of which the latest is meant; "
-                        "auto: the latest in output_dir, or a fresh start if there is none.",
-                        "the first step in metrics.jsonl"})),
+      on_resume(OnResume::by_effect,
+                optional_row("train.checkpoint.load_path", &CheckpointSettings::load_path, {.kind = Kind::path},
+                             "a fresh start", "auto",
+                             {"Checkpoint to resume from: its folder, or an output folder, which stands for the latest "
+                              "in it; auto: the latest in output_dir, or a fresh start if there is none.",
+                              "the first step in metrics.jsonl"})),
       on_resume(OnResume::by_effect,
                 boolean("train.checkpoint.own_first", &CheckpointSettings::own_first,
-                        {"Go on from the latest in output_dir if there is one, and only else from load_path: for a job "
-                         "that is started again and again by one command.",
-                         "from where a second start resumes"})),
-      on_resume(OnResume::by_effect, with(boolean("train.checkpoint.allow_changes", &CheckpointSettings::allow_changes,
-                                                  {"Go on from load_path although settings differ that alter the run.",
-                                                   "a resume that is otherwise refused"}),
-                                          {"--train.checkpoint.load_path", "auto"})),
+                        {"Resume from the latest checkpoint in output_dir if there is one, otherwise from load_path: "
+                         "for a job that one command starts again and again.",
+                         "the step from which a second start resumes"})),
+      on_resume(OnResume::by_effect,
+                with(boolean("train.checkpoint.allow_changes", &CheckpointSettings::allow_changes,
+                             {"Resume although settings that alter the run differ from those of the checkpoint.",
+                              "a resume that is otherwise refused"}),
+                     {"--train.checkpoint.load_path", "auto"})),
       boolean("train.checkpoint.save_hf_weights", &CheckpointSettings::save_hf_weights,
-              {"After the last step write the weights as a HuggingFace folder too, in the masters' type (VeOmni's "
-               "default is true).",
+              {"Also write the weights as a HuggingFace folder after the last step, in the masters' number format "
+               "(VeOmni's default is true).",
                "the folder hf in output_dir"}),
   };
 }
@@ -53,13 +53,15 @@ std::vector<Field> checkpoint_rows() {
 std::vector<Field> log_rows() {
   return {
       word("train.log.level", &LogSettings::level, {"debug", "info", "warning", "error"}, "warning",
-           {"Least important lines that are shown; debug adds the windows of each step.", "the lines on stderr"}),
+           {"Least important level of lines that are shown; debug adds the windows of each step.",
+            "the lines on stderr"}),
       integer("train.log.every", &LogSettings::every, between(1, 1e15), "2",
-              {"A line every N steps on a terminal, every 10 N into a file or pipe; metrics.jsonl has every step.",
+              {"Write a line every N steps to a terminal, every 10 N steps to a file or pipe; metrics.jsonl has every "
+               "step.",
                "the lines on stderr"}),
       optional_row("train.log.trace", &LogSettings::trace, {.kind = Kind::path}, "no timeline", "trace.json",
-                   {"File for what each rank computed and communicated, instruction by instruction (its first 100000), "
-                    "for ui.perfetto.dev.",
+                   {"File for a timeline of the instructions that each rank ran (its first 100000), to be opened in "
+                    "ui.perfetto.dev.",
                     "the file"}),
   };
 }
@@ -67,15 +69,15 @@ std::vector<Field> log_rows() {
 std::vector<Field> debug_rows() {
   return {
       integer("train.debug.check_replicas", &DebugSettings::check_replicas, between(0, 1e15), "1",
-              {"Compare the masters and moments of replicas by hash every N steps and at the end; 0: never. Reads each "
-               "of them once; a difference ends the run.",
+              {"Compare the masters and moments of replicas by hash every N steps and at the end; 0: never. Each "
+               "comparison reads all of them once; a difference ends the run.",
                "a line in the log"}),
       boolean("train.debug.poison_freed", &DebugSettings::poison_freed,
               {"Fill freed memory with NaN and copy every gather, so that a use after free shows; slow.",
                "memory by purpose in --dry-run"}),
       word("train.debug.only", &DebugSettings::only, {"none", "compute", "comm"}, "compute",
-           {"Run computation and communication one after the other, and count the seconds of one of them alone as the "
-            "step's: against these the overlapped step is measured.",
+           {"Run computation and communication one after the other, and report the seconds of only one of them as the "
+            "step's: a reference for the overlapped step.",
             "step_s"}),
   };
 }

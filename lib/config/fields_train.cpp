@@ -14,7 +14,7 @@ std::vector<Field> step_rows() {
           OnResume::by_effect,
           optional_row("train.global_batch_size", &TrainSettings::global_batch_size,
                        {.kind = Kind::integer, .range = count_from(1)}, "micro_batch_size x data-parallel ranks", "5",
-                       {"Sequences of one step over all ranks and micro-steps; need not divide by anything.",
+                       {"Sequences of one step over all ranks and micro-steps; any number will do.",
                         "tokens in metrics.jsonl"})),
       on_resume(OnResume::by_effect,
                 optional_row(
@@ -26,9 +26,10 @@ std::vector<Field> step_rows() {
       on_resume(OnResume::by_effect,
                 integer("train.num_train_epochs", &TrainSettings::num_train_epochs, count_from(1), "2",
                         {"Passes over the training data.", "the number of steps on the start page"})),
-      with(integer("train.eval_steps", &TrainSettings::eval_steps, between(0, 1e15), "2",
-                   {"Evaluate every N steps, 0: only at the end; costs a forward pass over data.eval_path each time.",
-                    "evaluation objects at those steps in metrics.jsonl"}),
+      with(integer(
+               "train.eval_steps", &TrainSettings::eval_steps, between(0, 1e15), "2",
+               {"Evaluate every N steps; 0: only at the end. Each evaluation costs a forward pass over data.eval_path.",
+                "evaluation objects at those steps in metrics.jsonl"}),
            {"--data.eval_path", "held_out.txt"}),
   };
 }
@@ -63,30 +64,33 @@ std::vector<Field> number_rows() {
                                         "float64 is the reference mode "
                                         "(everything, masters too: twice the memory and slow).",
                                         "precision on the start page, the last digits of the losses"})),
-      boolean("train.enable_full_determinism", &TrainSettings::enable_full_determinism,
-              {"Bit-identical runs on CUDA too, at some speed; on the CPU every run is deterministic without it.",
-               "precision on the start page, equal losses of two runs"}),
+      boolean(
+          "train.enable_full_determinism", &TrainSettings::enable_full_determinism,
+          {"Makes runs on CUDA bit-identical, at some cost in speed; on the CPU every run is deterministic without it.",
+           "precision on the start page, equal losses of two runs"}),
       word("train.on_nonfinite", &TrainSettings::on_nonfinite, {"stop", "skip"}, "skip",
-           {"What a loss, a held-out loss or a gradient norm that is not finite does: stop the run, or leave out the "
-            "step's update, count it and go on.",
+           {"Action if a loss, a held-out loss or a gradient norm is not finite: stop the run, or leave out the step's "
+            "update, count the step and continue.",
             "exit code 3 or a run that goes on"}),
       with(integer("train.max_consecutive_skips", &TrainSettings::max_consecutive_skips, count_from(0), "3",
-                   {"With on_nonfinite skip: stop all the same after so many such steps in a row, as none of them has "
-                    "changed anything; 0: never.",
+                   {"With on_nonfinite skip: stop the run after this many skipped steps in a row, as they change "
+                    "nothing; 0: never.",
                     "exit code 3 or a run that goes on"}),
            {"--train.on_nonfinite", "skip"}),
       boolean("train.gradient_checkpointing.enable", &GradientCheckpointingSettings::enable,
               {"Recompute activations in backward instead of keeping them: less memory, up to a third more compute.",
                "Recompute instructions in the program of --dry-run"}),
-      with(word("train.gradient_checkpointing.scope", &GradientCheckpointingSettings::scope, {"full", "experts"},
-                "experts",
-                {"What is recomputed: whole layers (except what was communicated), or only the experts.",
-                 "which segments the Recompute instructions name"}),
-           {"--train.gradient_checkpointing.enable", "true"}),
+      with(
+          word(
+              "train.gradient_checkpointing.scope", &GradientCheckpointingSettings::scope, {"full", "experts"},
+              "experts",
+              {"Recompute whole layers, except for the results of communication (full), or only the experts (experts).",
+               "which segments the Recompute instructions name"}),
+          {"--train.gradient_checkpointing.enable", "true"}),
       integer("train.moe_load_balance_monitor_interval", &TrainSettings::moe_load_balance_monitor_interval,
               between(0, 1e15), "1",
-              {"Write each expert's load to metrics.jsonl every N steps, and the busiest layer's max/mean to the log; "
-               "0: never.",
+              {"Write each expert's load to metrics.jsonl and the most uneven layer's max/mean to the log every N "
+               "steps; 0: never.",
                "expert_load objects"}),
   };
 }
@@ -95,7 +99,7 @@ std::vector<Field> rate_rows() {
   const std::vector<std::string> cosine{"--train.optimizer.lr_decay_style", "cosine"};
   return {
       word("train.optimizer.type", &OptimizerSettings::type, {"adamw", "sgd"}, "sgd",
-           {"AdamW keeps two numbers a parameter, SGD none (one with momentum).", "memory by purpose in --dry-run"}),
+           {"AdamW keeps two numbers per weight, SGD none (one with momentum).", "memory by purpose in --dry-run"}),
       number("train.optimizer.lr", &OptimizerSettings::lr, at_least(0), "0.001",
              {"Learning rate after warm-up.", "lr in metrics.jsonl"}),
       with(number("train.optimizer.lr_min", &OptimizerSettings::lr_min, at_least(0), "1e-06",
@@ -105,16 +109,15 @@ std::vector<Field> rate_rows() {
                   {"Learning rate at the start of warm-up.", "lr in metrics.jsonl"}),
            {"--train.optimizer.lr_warmup_ratio", "0.5"}),
       number("train.optimizer.lr_warmup_ratio", &OptimizerSettings::lr_warmup_ratio, between(0, 1), "0.5",
-             {"Part of all steps in which the rate rises from lr_start to lr.", "lr in metrics.jsonl"}),
+             {"Fraction of all steps in which the rate rises from lr_start to lr.", "lr in metrics.jsonl"}),
       word("train.optimizer.lr_decay_style", &OptimizerSettings::lr_decay_style,
            {"constant", "linear", "cosine", "wsd"}, "cosine",
-           {"How the rate falls from lr to lr_min: linear by a straight line, cosine by half a cosine; wsd (warm-up, "
-            "stable, "
-            "decay) stays at lr and falls by a straight line at the end.",
+           {"How the rate falls from lr to lr_min: not at all (constant), along a straight line (linear) or half a "
+            "cosine (cosine); wsd (warm-up, stable, decay) stays at lr and falls along a straight line at the end.",
             "lr in metrics.jsonl"}),
       with(number("train.optimizer.lr_decay_ratio", &OptimizerSettings::lr_decay_ratio, between(0, 1), "0.5",
-                  {"linear, cosine: the part of all steps after which the rate is lr_min; wsd: the length of the last "
-                   "phase as a part of all steps.",
+                  {"linear, cosine: fraction of all steps after which the rate is lr_min; wsd: length of the last "
+                   "phase as a fraction of all steps.",
                    "lr in metrics.jsonl"}),
            cosine),
   };
@@ -131,14 +134,15 @@ std::vector<Field> optimizer_rows() {
       number("train.optimizer.eps", &OptimizerSettings::eps, above(0), "0.001",
              {"AdamW's term against division by zero.", "the losses, from the second step on"}),
       with(number("train.optimizer.momentum", &OptimizerSettings::momentum, from_below(0, 1), "0.9",
-                  {"SGD's momentum; any keeps one number a parameter.", "memory by purpose, the losses"}),
+                  {"SGD's momentum; a value above 0 keeps one number per weight.", "memory by purpose, the losses"}),
            {"--train.optimizer.type", "sgd"}),
       number(
           "train.optimizer.weight_decay", &OptimizerSettings::weight_decay, at_least(0), "0.1",
           {"Decoupled weight decay of matrices; norms and biases have none.", "the losses, from the second step on"}),
       with(list("train.optimizer.no_decay_params", &OptimizerSettings::no_decay_params, Kind::texts, any_number(),
                 {"model.embed_tokens.weight"},
-                {"Further parameters without weight decay: patterns of names, * within one part.",
+                {"Further parameters without weight decay, as patterns of names; * matches within one component of a "
+                 "name.",
                  "the optimizer's groups in the log"}),
            {"--train.optimizer.weight_decay", "0.1"}),
       number("train.optimizer.max_grad_norm", &OptimizerSettings::max_grad_norm, clip, "0.01",

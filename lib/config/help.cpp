@@ -52,9 +52,9 @@ command line overrides both. Files come before list options, which take every wo
   --manual              every setting as a Markdown page
   --print-settings      the resolved settings as JSON, then stop
   --dry-run             resolved settings, parameters, the program of one step, memory by purpose; then stop
-  --rank N              with --dry-run: whose program (default 0)
+  --rank N              with --dry-run: the rank whose program is printed (default 0)
 
-Exit codes: 0 done, 2 bad input (nothing started), 3 stopped by non-finite numbers, 4 a rank or collective failed,
+Exit codes: 0 done, 2 bad input, 3 stopped by non-finite numbers, 4 a rank, a collective or a last output failed,
 129, 130 or 143 stopped by SIGHUP, SIGINT or SIGTERM after a whole step.
 )";
 

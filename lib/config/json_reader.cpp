@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Files of HuggingFace name the model; settings never do at their top.
+// HuggingFace's files have these keys at the top level; settings files never do.
 bool is_huggingface_config(const Json& json) {
   return json.contains("model_type") || json.contains("architectures") ||
          (json.contains("hidden_size") && json.contains("num_hidden_layers"));

@@ -1,4 +1,4 @@
-// Settings files: JSON with comments, nested as the paths of the field table.
+// Reads settings files: JSON with comments, nested like the paths of the field table.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace tessera::config {
 
-// What the document says. Unknown names, wrong types, values out of range and VeOmni names that have no meaning here
-// are added to `problems` as "file:line: path ...". A HuggingFace config.json is one problem, with the way to use it,
-// and its content is Content::other, as is that of a file that cannot be read.
+// Returns the assignments of a document. Adds unknown names, wrong types, values out of range and VeOmni names without
+// a meaning here to `problems`, as "file:line: path ...". A document that is not an object, or that is a HuggingFace
+// config.json, is one problem, with the remedy; the result is then Content::other.
 [[nodiscard]] Source read_settings(const base::JsonDocument& document, base::Problems& problems);
 
-// The same for a file; that it cannot be read or parsed is one problem.
+// Reads a file. One that cannot be read or parsed is one problem, and Content::other.
 [[nodiscard]] Source read_settings_file(const std::filesystem::path& path, base::Problems& problems);
 
 }  // namespace tessera::config

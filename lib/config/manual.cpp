@@ -51,8 +51,8 @@ std::string manual_page() {
   std::string out =
       "# Settings\n\n"
       "Generated: `build/bin/tessera-train --manual > lib/config/README.md` (a test compares the two). In a settings "
-      "file the parts of a name are nested objects; on the command line it is `--name value`, of a list (`...`) "
-      "`--name value value`, and `--name []` for the empty list.\n";
+      "file the parts of a name are nested objects. On the command line, write `--name value`, for a list (`...`) "
+      "`--name value value`, and for the empty list `--name []`.\n";
   std::string group;
   for (const Field& field : fields()) {
     if (field.group != group) {

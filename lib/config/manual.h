@@ -5,8 +5,8 @@
 
 namespace tessera::config {
 
-// Markdown, generated from the field table: one table per section, then other spellings, then VeOmni names that have no
-// meaning here. Ends with '\n'.
+// Returns Markdown generated from the field table: one table per section, then other spellings, then VeOmni names
+// without a meaning here. Ends with '\n'.
 [[nodiscard]] std::string manual_page();
 
 }  // namespace tessera::config

@@ -26,8 +26,8 @@ Precision precision_of(const Draft& draft, base::Problems& problems) {
   return Precision::float32;
 }
 
-// mixed_precision.{enable, param_dtype} are other spellings of train.precision: the later source wins, within one they
-// must agree.
+// Sets train.precision from its other spellings, mixed_precision.{enable, param_dtype}. The later source wins; within
+// one source all must agree.
 void fold_precision(const Source& source, Draft& draft, base::Problems& problems) {
   const auto& given = source.assignments;
   const auto own =
@@ -45,7 +45,7 @@ void fold_precision(const Source& source, Draft& draft, base::Problems& problems
   }
 }
 
-// ep_size, ep_outside: one more entry of the lists.
+// Appends ep_size and ep_outside to the extra parallel lists.
 void fold_ep(const Draft& draft, AcceleratorSettings& accelerator, base::Problems& problems) {
   if (!draft.ep_size) {
     if (draft.ep_outside.value_or(false))

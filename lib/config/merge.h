@@ -1,4 +1,4 @@
-// From what several sources say (settings files, then the command line) to one tree of settings.
+// Merges several sources (settings files, then the command line) into one tree of settings.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tessera::config {
 
-// One setting as one source gave it.
+// A setting as a source gives it.
 struct Assignment {
   const Field* field = nullptr;
   std::string spelled;  // the path as given
@@ -17,25 +17,25 @@ struct Assignment {
   Value value;
 };
 
-// other: the file is not one of settings, or could not be read, so that what it leaves out is not known.
+// other: the file is no settings file or could not be read, so it is unknown which settings the user meant to give.
 enum class Content { settings, other };
 
-// What one source said. Problems of reading it are kept beside it.
+// The content of one source. The reader adds the problems that it finds to a list of its own.
 struct Source {
   Content content = Content::settings;
   std::vector<Assignment> assignments;
-  std::vector<std::string> notices;  // names that were accepted and have no effect
+  std::vector<std::string> notices;  // names that are accepted but have no effect
 };
 
-// Lays `source` over `draft`; what it gives overrides what earlier sources gave, in any spelling. One setting under two
-// names in one source is a problem.
+// Sets the values of `source` in `draft`, where they replace those of earlier sources, whatever their spelling. Adds a
+// problem if the source gives one setting twice, in one spelling or two.
 void merge(const Source& source, Draft& draft, base::Problems& problems);
 
-// Folds other spellings into the settings.
+// Returns the settings of the draft, with its ep_size and ep_outside as an entry of the extra parallel lists.
 [[nodiscard]] Settings resolve(const Draft& draft, base::Problems& problems);
 
-// A VeOmni name without a meaning here: a notice if its value (JSON text or word) may be ignored, a problem if not.
-// Returns whether `path` is such a name.
+// Returns whether `path` is a VeOmni name without a meaning here. If so, adds a notice to `source` if the value (JSON
+// text or a word) may be ignored, and a problem otherwise.
 bool note_foreign(const std::string& path, const std::string& value, const std::string& place, Source& source,
                   base::Problems& problems);
 

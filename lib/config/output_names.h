@@ -1,4 +1,4 @@
-// Names of what a run writes into train.checkpoint.output_dir, by which the folder is known again.
+// Names of files that a run writes into train.checkpoint.output_dir; a folder with both is recognised as its output.
 #pragma once
 
 namespace tessera::config {

@@ -1,8 +1,7 @@
-// The settings of one run as one tree of plain values: what JSON files and the command line say, after validation.
+// The settings of one run as a tree of plain values, read from JSON files and the command line.
 //
-// Names and meanings are VeOmni's where it has the setting (see fields.cpp, the one table from which the JSON reader,
-// the command line, --help, the dump and the manual page are generated). Members are in the order of that table.
-// A default-constructed tree holds the defaults.
+// Names and meanings are VeOmni's where it has the setting. The table in fields.h describes each setting; members are
+// in its order. A default-constructed tree holds the defaults.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ enum class DeviceType { automatic, cpu, cuda };
 enum class LogLevel { debug, info, warning, error };
 enum class OnlyHalf { none, compute, communication };
 
-constexpr std::int64_t automatic = -1;  // of an integer that may be left to the program: the word auto
+constexpr std::int64_t automatic = -1;  // the word auto, for an integer that the program may choose
 
 struct ModelSettings {
   std::string config_path;  // HuggingFace config.json or its folder; empty: model_path
@@ -45,8 +44,8 @@ struct DataSettings {
   std::vector<std::string> eval_path;
   DataFormat format = DataFormat::automatic;
   std::string text_keys = "text";
-  OnBadLine on_bad_line = OnBadLine::stop;  // of JSONL
-  std::int64_t max_seq_len = 2048;          // tokens a window
+  OnBadLine on_bad_line = OnBadLine::stop;  // for JSONL
+  std::int64_t max_seq_len = 2048;          // tokens of a window
   Documents documents = Documents::joined;
 };
 
@@ -108,7 +107,7 @@ struct CheckpointSettings {
   std::int64_t keep_last = 0;
   std::int64_t keep_every = 0;
   std::string load_path;
-  bool own_first = false;  // load_path is for a run that has no checkpoint of its own
+  bool own_first = false;  // load_path counts only while output_dir has no checkpoint
   bool allow_changes = false;
   bool save_hf_weights = false;
 };

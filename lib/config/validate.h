@@ -1,4 +1,4 @@
-// What the settings must be as a whole: contradictions, settings without effect, and parts that are not built yet.
+// Checks the settings as a whole: contradictions, settings without effect, and parts that are not built yet.
 #pragma once
 
 #include "base/error.h"
@@ -8,13 +8,13 @@
 
 namespace tessera::config {
 
-// ranks_not_built: sizes of parallelism were refused as not yet built, so that what else is wrong with them for the
-// ranks that there are need not be told.
+// ranks_not_built: some size asks for parallelism that is not built yet, so the caller need not check whether the sizes
+// fit the number of ranks.
 enum class Verdict { complete, ranks_not_built };
 
-// Adds every problem. Values are in range already (see value.h). `train` and `dry_run` need a model and data, which are
-// not called missing if `content` is other: they may stand in a file that could not be read. What does not fit the
-// number of ranks is the layout's to say.
+// Adds every problem. Precondition: each value is in range (see value.h). The actions `train` and `dry_run` need a
+// model and data; their absence is no problem if `content` is other, as a file that could not be read may name them.
+// The layout, not this function, checks that sizes fit the number of ranks.
 Verdict validate(const Settings& settings, Action action, Content content, base::Problems& problems);
 
 }  // namespace tessera::config

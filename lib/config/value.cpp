@@ -52,7 +52,7 @@ Kind element_kind(Kind kind) {
   }
 }
 
-// "8" for messages: the JSON text, shortened.
+// Returns the JSON text for messages, shortened.
 std::string shown(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
@@ -68,7 +68,7 @@ std::string type_with_article(const Json& json) {
   return json.is_number_float() ? "not an integer" : "a number";
 }
 
-// The way out for a value of the wrong type.
+// Describes a value of the wrong type and the remedy.
 std::string wrong_type(Kind kind, const Json& json) {
   const std::string what = fmt::format("= {} is {}", shown(json), type_with_article(json));
   if (json.is_string() && (kind == Kind::integer || kind == Kind::number || kind == Kind::boolean)) {
@@ -123,12 +123,12 @@ bool is_one_of(const std::vector<std::string>& words, const std::string& text) {
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// " or auto": what may stand for a number.
+// Returns " or auto", the words that are legal instead of a number, or nothing.
 std::string or_words(const Form& form) {
   return form.words.empty() ? "" : fmt::format(" or {}", fmt::join(form.words, ", "));
 }
 
-// "inf" and "infinity", as JSON has no such number.
+// Reads "inf" and "infinity", which JSON lacks as numbers.
 std::optional<double> spelled_infinity(std::string_view text) {
   if (text == "inf" || text == "infinity" || text == "Infinity") return std::numeric_limits<double>::infinity();
   return std::nullopt;
@@ -175,7 +175,7 @@ Reading list_of(Kind kind, const std::vector<Value>& elements) {
   }
 }
 
-// Reads every element by `read`; the first that fails is named by its index.
+// Reads every element with `read`; reports the first that fails, with its index.
 template <class Elements, class Read>
 Reading read_list(const Form& form, const Elements& elements, Read read) {
   Form one = form;
@@ -189,7 +189,7 @@ Reading read_list(const Form& form, const Elements& elements, Read read) {
   return list_of(form.kind, values);
 }
 
-// A file, a folder, a link, or the stem of a pair .bin and .idx.
+// Returns whether a file, folder or link of this name exists, or a pair .bin and .idx with this stem.
 bool names_a_path(const std::string& word) {
   std::error_code ignored;
   const auto is_there = [&](const std::string& path) {
@@ -198,7 +198,7 @@ bool names_a_path(const std::string& word) {
   return is_there(word) || is_there(word + ".idx");
 }
 
-// "a,b" -> "a", "b": paths may share one word, as in VeOmni, unless that is itself a path.
+// Splits "a,b" into "a" and "b", as VeOmni does, unless the word is itself an existing path.
 std::vector<std::string> split_at_commas(const std::vector<std::string>& words) {
   std::vector<std::string> parts;
   for (const std::string& word : words) {

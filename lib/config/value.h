@@ -1,4 +1,4 @@
-// One setting's value on its way between text, JSON and the settings tree, and the rules that it must obey.
+// A setting's value, conversion from and to text and JSON, and the rules that it must obey.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace tessera::config {
 
-// monostate: nothing given where a setting may be absent (JSON null). Words (enumerations) and paths are strings.
+// A JSON object as text, for keys of config.json that have structure.
 struct JsonText {
-  std::string text;  // of an object: a key of config.json that has structure
+  std::string text;
   friend bool operator==(const JsonText&, const JsonText&) = default;
 };
+// monostate: an absent value (JSON null), for settings that may be absent. Words (enumerations) and paths are strings.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<bool>,
                            std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>, JsonText>;
 
 enum class Kind { boolean, integer, number, word, text, path, booleans, integers, numbers, texts, paths, object };
 
 [[nodiscard]] bool is_list(Kind kind);
-// "integer", "true|false", "numbers ...": what --help writes after the name of a setting that is not a word.
+// The type as --help shows it, unless it is a word: "integer", "true|false", "number ...".
 [[nodiscard]] std::string kind_name(Kind kind);
 
 enum class Infinity { refused, allowed };
@@ -51,27 +52,29 @@ struct Range {
 
 enum class Absence { refused, allowed };
 
-// What a value must look like.
+// The type and the rules of a setting's value.
 struct Form {
   Kind kind = Kind::text;
-  std::vector<std::string> words{};  // of Kind::word; of Kind::integer: words that may stand for a number ("auto")
+  std::vector<std::string> words{};  // Kind::word: the legal words; Kind::integer: words instead of a number ("auto")
   Range range{};
   Absence absence = Absence::refused;
 };
 
-// A value, or why there is none: `"8" is a string; write 8 without quotes`. The caller puts place and path before it.
+// A value, or the reason why there is none: `= "8" is a string; write 8 without quotes`. The caller puts the place and
+// the path of the setting before it.
 struct Reading {
   std::optional<Value> value;
   std::string problem;
 };
 
 [[nodiscard]] Reading read_json_value(const Form& form, const nlohmann::json& json);
-// From words of a command line. Scalars take one word; lists one or more, or `[]` alone for the empty
-// list; an absent value is spelled `null`.
+// Reads words of a command line. A scalar takes one word; a list takes one or more, or `[]` alone for the empty list;
+// `null` is an absent value.
 [[nodiscard]] Reading read_words(const Form& form, const std::vector<std::string>& words);
 
 [[nodiscard]] nlohmann::json to_json(const Value& value);
-// For people: numbers with the fewest digits that give back the same bits; lists as on a command line; "none".
+// Returns text for the user: numbers with the fewest digits that give back the same bits, lists as on a command line,
+// "none" for an absent value or an empty list.
 [[nodiscard]] std::string to_text(const Value& value);
 
 }  // namespace tessera::config

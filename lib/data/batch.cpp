@@ -7,7 +7,7 @@
 namespace tessera::data {
 namespace {
 
-// One list of every window, end to end.
+// Concatenates one list of all windows.
 at::Tensor join(std::span<const Window> windows, std::vector<std::int64_t> Window::*list, std::int64_t tokens) {
   const at::Tensor joined = at::empty({tokens}, at::TensorOptions().dtype(at::kLong));
   std::int64_t* to = joined.mutable_data_ptr<std::int64_t>();

@@ -1,4 +1,4 @@
-// The built-in tokenizer for text: a byte is its own id, and one more id ends a document.
+// The built-in tokenizer for text: the id of a byte is its value (0 to 255), and one more id ends a document.
 #pragma once
 
 #include <cstdint>

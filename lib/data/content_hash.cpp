@@ -14,14 +14,14 @@
 namespace tessera::data {
 namespace {
 
-constexpr std::uint64_t part_bytes = std::uint64_t{16} << 20;  // between two looks at whether to stop
+constexpr std::uint64_t part_bytes = std::uint64_t{16} << 20;  // the thread looks for a stop after each part
 constexpr int lowest_priority = 19;
 
 }  // namespace
 
 ContentHash::ContentHash(const Corpus& corpus)
     : corpus_(corpus), thread_([this](const std::stop_token& stop) {
-        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), lowest_priority);  // a wish
+        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), lowest_priority);  // may fail: no harm
         try {
           run(stop);
         } catch (const base::Error& error) {  // the top of a thread; training itself fails if it needs that file
@@ -32,7 +32,8 @@ ContentHash::ContentHash(const Corpus& corpus)
         is_ended_.notify_all();
       }) {}
 
-// Other ranks wait meanwhile. Before, nobody waits for the thread, so it gives no signs of life of its own.
+// Registers the wait as disk work, since other ranks wait for this one meanwhile. Until then none waits for the thread,
+// so run() gives no signs of life.
 ContentHash::~ContentHash() {
   const base::DiskWork work("reading", corpus_.setting());
   thread_.request_stop();

@@ -1,4 +1,5 @@
-// A hash of all bytes of a corpus, made in the background of a run: what a Fingerprint leaves out of large files.
+// A hash of all bytes of a corpus, computed in the background of a run. It covers the parts of large files that a
+// Fingerprint leaves out.
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,8 @@
 
 namespace tessera::data {
 
-// A thread of the lowest priority reads every token file once, in order. The corpus must outlive this. The destructor
-// stops the thread.
+// A thread of the lowest priority reads every token file once, in order. The corpus must outlive the object. The
+// destructor stops the thread and waits for it.
 class ContentHash {
  public:
   explicit ContentHash(const Corpus& corpus);
@@ -19,8 +20,10 @@ class ContentHash {
   ContentHash(const ContentHash&) = delete;
   ContentHash& operator=(const ContentHash&) = delete;
 
-  // Once all is read. Never, if a file could not be read: then a warning says so.
+  // Returns the hash once all files are read, and nothing before. If a file cannot be read, warns and never has a
+  // value.
   [[nodiscard]] std::optional<std::uint64_t> value() const;
+  // Waits until the thread has read all files or failed.
   void wait() const { is_ended_.wait(false); }
 
  private:

@@ -42,14 +42,14 @@ std::unique_ptr<DocumentFile> open_jsonl(Source source, const JsonlReader& reade
     return std::make_unique<JsonlFile>(source.path, reader, counts);
   } catch (const base::Error& error) {
     base::fail(
-        "{}; a .json file is read as JSONL, an object a line: name the files without this one, or say by --data.format "
-        "what they are",
+        "{}; a .json file is read as JSONL, one object a line: name the files without this one, or give their format "
+        "with --data.format",
         error.what());
   }
 }
 
-// Index of the part that holds element `at`, of parts that begin at `starts` (one more than parts, rising; empty parts
-// hold none).
+// Returns the index of the part that holds element `at`. `starts` are the rising starts of the parts and the end of the
+// last one; an empty part holds no element.
 std::size_t part_of(const std::vector<std::int64_t>& starts, std::int64_t at) {
   return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), at) - starts.begin()) - 1;
 }

@@ -23,18 +23,18 @@ struct CorpusOptions {
   std::vector<std::string> paths;           // see find_sources
   config::DataFormat format = config::DataFormat::automatic;
   std::string text_key = "text";
-  config::OnBadLine on_bad_line = config::OnBadLine::stop;     // of JSONL
-  std::int64_t vocabulary = 0;                                 // ids are below it; fits into 32 bits
+  config::OnBadLine on_bad_line = config::OnBadLine::stop;     // for JSONL
+  std::int64_t vocabulary = 0;                                 // 1 to 2^31 - 1; larger ids are errors
   std::vector<std::string> own_outputs;                        // see find_sources
   std::size_t mapped_files = 1024;                             // see MappedFiles
   std::uint64_t fingerprint_bytes = std::uint64_t{256} << 20;  // see Fingerprint
 };
 
-// Documents are numbered over all files in order. Thread-safe once constructed.
+// Numbers the documents of all files in order, from 0. Thread-safe once constructed.
 class Corpus {
  public:
-  // Opens, indexes and verifies every file. Error(bad_input) with the reason, also if no token is left:
-  // "data.train_path: 0 usable samples: a.jsonl: 5 read, 5 dropped because they are empty".
+  // Opens, indexes and verifies every file. Throws Error(bad_input) with the reason if one is unsound or if no token is
+  // left: "data.train_path: 0 usable samples: a.jsonl: 5 read, 5 dropped because they are empty".
   explicit Corpus(const CorpusOptions& options);
   Corpus(const Corpus&) = delete;  // its files refer to it
   Corpus& operator=(const Corpus&) = delete;
@@ -44,24 +44,24 @@ class Corpus {
   [[nodiscard]] std::int64_t tokens() const { return tokens_before_.back(); }
   [[nodiscard]] std::int64_t tokens_of(std::int64_t document) const;
   [[nodiscard]] const FileCounts& counts() const { return counts_; }  // of all files together
-  // What each file held, for messages about too little data: "a.jsonl: 5 read, 5 dropped because they are empty". Of
-  // many files the first few, then how many more there are.
+  // Describes the samples of each file, for messages about too little data: "a.jsonl: 5 read, 5 dropped because they
+  // are empty". Describes only the first three files, and adds the number of the others and the sum of all.
   [[nodiscard]] std::string samples_by_file() const;
-  // "12 files (10 text, 2 jsonl), 345 documents, 1.23M tokens"
+  // "files: 10 text, 2 jsonl; 345 documents, 1.23M tokens"
   [[nodiscard]] std::string description() const;
 
-  // Of the bytes of all files in their order. JSONL and the indexes of pairs are covered whole.
+  // The fingerprint of all files in their order. It covers JSONL files and the .idx files of pairs whole.
   [[nodiscard]] const Fingerprint& fingerprint() const { return fingerprint_; }
-  // The files that hold tokens, of a pair the .bin: how many, and their paths. Precondition: 0 <= file < files().
+  // Number and paths of the files that hold tokens; of a pair, the .bin. Precondition: 0 <= file < files().
   [[nodiscard]] std::int64_t files() const { return std::ssize(files_); }
   [[nodiscard]] const std::string& path_of(std::int64_t file) const {
     return files_[static_cast<std::size_t>(file)]->name();
   }
 
-  // As DocumentFile::read.
+  // Reads tokens of one document, like DocumentFile::read.
   void read_document(std::int64_t document, std::int64_t first, std::span<std::int64_t> ids,
                      std::span<std::int64_t> targets) const;
-  // Tokens [first, first + ids.size()) of all documents one after another.
+  // Reads tokens [first, first + ids.size()) of the concatenation of all documents, like DocumentFile::read.
   void read_stream(std::int64_t first, std::span<std::int64_t> ids, std::span<std::int64_t> targets) const;
 
  private:
@@ -73,12 +73,12 @@ class Corpus {
   Fingerprint fingerprint_;
   MappedFiles mapped_;
   JsonlReader jsonl_;
-  std::vector<std::unique_ptr<DocumentFile>> files_;  // those with documents
+  std::vector<std::unique_ptr<DocumentFile>> files_;  // those that hold tokens
   std::vector<std::int64_t> documents_before_;        // files + 1
   std::vector<std::int64_t> tokens_before_;           // files + 1
   FileCounts counts_;
   std::vector<std::string> first_samples_;  // of the first few files, for samples_by_file
-  std::int64_t file_count_ = 0;             // those without documents too
+  std::int64_t file_count_ = 0;             // of all files, those without tokens too
   std::string formats_;
 };
 

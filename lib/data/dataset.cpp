@@ -76,7 +76,7 @@ std::function<std::int64_t(std::int64_t)> Dataset::order(std::int64_t count, std
 
 std::shared_ptr<const Packing> Dataset::packing(std::int64_t epoch) const {
   const std::int64_t key = options_.order == Order::file ? 0 : epoch;
-  // Held while packing, so that two threads do not pack the same epoch.
+  // The lock is held while packing, so that two threads do not pack the same epoch.
   const std::lock_guard lock(mutex_);
   for (const auto& [number, kept] : packings_)
     if (number == key) return kept;
@@ -92,7 +92,8 @@ std::int64_t Dataset::windows(std::int64_t epoch) const {
   return options_.documents == config::Documents::joined ? joined_windows() : packing(epoch)->windows();
 }
 
-// Two windows that follow each other have more inputs than one holds, since the second one's first piece did not fit.
+// Two neighbouring windows together have more inputs than one window holds, because the first piece of the second did
+// not fit into the first; hence fewer than twice the least number of windows.
 Dataset::Bounds Dataset::window_bounds() const {
   if (options_.documents == config::Documents::joined || options_.order == Order::file) return {windows(0), windows(0)};
   std::int64_t inputs = 0, pieces = 0;

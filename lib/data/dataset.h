@@ -1,4 +1,4 @@
-// A corpus as windows in an order: what the loss of step k sees, defined without ranks or micro-batches.
+// Cuts a corpus into windows and orders them, independently of ranks and micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -18,43 +18,45 @@
 namespace tessera::data {
 
 enum class Order {
-  shuffled,  // another permutation each epoch: training
-  file,      // as the files have it: evaluation
+  shuffled,  // another permutation in each epoch: for training
+  file,      // the order of the files: for evaluation
 };
 
 struct DatasetOptions {
   CorpusOptions corpus;
-  std::int64_t seq_len = 2048;  // inputs of a window, at most
+  std::int64_t seq_len = 2048;  // most tokens of a window
   config::Documents documents = config::Documents::joined;
   Order order = Order::shuffled;
   std::uint64_t seed = 42;
 };
 
-// Two ways to make windows:
-//   joined    all documents one after another, cut into windows of seq_len + 1 tokens at a stride of seq_len, so that
-//   each
-//             token but the first is a target once. Positions run through, attention crosses document borders. A tail
-//             shorter than a window is left out. An epoch is a permutation of the windows.
-//   separate  documents are permuted and packed (Packing); positions restart, and neither attention nor a label crosses
-//   a
-//             border between documents or pieces. Each document once an epoch; windows may be shorter than seq_len.
-// Which window is the i-th of an epoch is a function of (corpus, options, epoch, i). Thread-safe.
+// Makes windows in one of two ways:
+//
+//   joined    Concatenates all documents and cuts windows of seq_len + 1 tokens at a stride of seq_len, so that each
+//             token but the first is a target once. Positions and attention run across document borders. Leaves out a
+//             tail shorter than a window. An epoch is a permutation of the windows.
+//   separate  Permutes the documents and packs them (Packing). Positions restart at each document or piece of one, and
+//             neither attention nor labels cross these borders. Each document occurs once in an epoch; windows may be
+//             shorter than seq_len.
+//
+// The i-th window of an epoch is a function of (corpus, options, epoch, i). Thread-safe.
 class Dataset {
  public:
-  // Logs what was found and which documents mode is in use. Error(bad_input) if there is not a single window.
+  // Logs the size of the corpus and the documents mode. Throws Error(bad_input) if there is no window.
   explicit Dataset(const DatasetOptions& options);
 
-  // At least 1. `separate`: may differ between epochs, and the first call of an epoch looks at every document.
+  // The number of windows of an epoch, at least 1. `separate`: epochs may differ, and the first call for an epoch looks
+  // at every document.
   [[nodiscard]] std::int64_t windows(std::int64_t epoch) const;
-  // The fewest and the most windows that an epoch can have. Equal where all have as many.
+  // The fewest and the most windows that an epoch can have; equal if all epochs have the same number.
   struct Bounds {
     std::int64_t least = 0, most = 0;
   };
   [[nodiscard]] Bounds window_bounds() const;
-  // windows(epoch) for many epochs of `separate`: it keeps no packing, but 8 bytes a document, and takes some 20 ns for
-  // each. The dataset must outlive it.
+  // Returns a function that equals windows(epoch), for many epochs of `separate`: it keeps 8 bytes per document instead
+  // of packings, and takes some 20 ns per document and call. The dataset must outlive it.
   [[nodiscard]] std::function<std::int64_t(std::int64_t epoch)> window_counter() const;
-  // Precondition: 0 <= index < windows(epoch). Error(bad_input) for ids outside the vocabulary.
+  // Reads a window. Precondition: 0 <= index < windows(epoch). Throws Error(bad_input) for ids outside the vocabulary.
   [[nodiscard]] Window window(std::int64_t epoch, std::int64_t index) const;
 
   [[nodiscard]] const Corpus& corpus() const { return corpus_; }

@@ -16,7 +16,7 @@ struct Signature {
   BinaryKind kind;
 };
 
-constexpr std::string_view as_jsonl = "write its documents as JSONL, for which Python's datasets have to_json";
+constexpr std::string_view as_jsonl = "write its documents as JSONL (to_json of Python's datasets does it)";
 constexpr std::string_view as_ids = "write its ids as JSONL (input_ids) or as a pair .bin and .idx";
 constexpr std::string_view left_out = "leave it out by naming the other files";
 
@@ -30,7 +30,7 @@ constexpr std::array signatures{
     Signature{"PK\x03\x04"sv, {"a zip archive", "unpack it (unzip), or leave it out if it is a program's own file"}},
     Signature{"PK\x05\x06"sv, {"a zip archive", left_out}},
     Signature{"7z\xBC\xAF\x27\x1C"sv, {"a 7-zip archive", "unpack it"}},
-    // The byte after the name begins a Thrift structure, which every such file has there.
+    // "PAR1" is followed by the first byte of a Thrift structure in every such file.
     Signature{"PAR1\x15"sv, {"parquet", as_jsonl}},
     Signature{"ARROW1\0"sv, {"an arrow file", as_jsonl}},
     Signature{"\xFF\xFF\xFF\xFF"sv, {"an arrow stream", as_jsonl}},
@@ -49,13 +49,14 @@ constexpr BinaryKind bzip2{"bzip2 data", "unpack it (bunzip2)"};
 constexpr BinaryKind safetensors{"safetensors", left_out};
 constexpr BinaryKind with_zeros{"no text: it has zero bytes", left_out};
 
-// "BZh1" alone may begin a text: what follows is a block, or the end of an empty file.
+// A text may begin with "BZh1"; in bzip2 data, the magic number of a block or of the end of the stream follows.
 bool is_bzip2(std::string_view start) {
   return start.size() > 4 && start.starts_with("BZh") &&
          (start.substr(4).starts_with("1AY&SY") || start.substr(4).starts_with("\x17\x72\x45\x38\x50\x90"));
 }
 
-// A length of the header that the file has room for, and the header. A text's first eight bytes make a larger number.
+// The file begins with the length of a header, for which it has room, and the header. The first eight bytes of a text,
+// read as a number, are larger than any file.
 bool is_safetensors(std::string_view start, std::uint64_t file_size) {
   std::uint64_t header = 0;
   if (start.size() < sizeof header + 2) return false;

@@ -43,7 +43,7 @@ void Fingerprint::add(const std::string& path) {
     bytes_left_ -= std::min(bytes_left_, size);
     return;
   }
-  bytes_left_ = 0;  // which files are read whole follows from the sizes in their order
+  bytes_left_ = 0;  // later files are sampled too, so that the sizes in order decide which files are read whole
   covers_all_ = false;
   for (std::uint64_t block = 0; block < blocks; ++block) {
     const std::uint64_t begin = (size - block_bytes) / (blocks - 1) * block;

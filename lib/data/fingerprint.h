@@ -1,4 +1,4 @@
-// Hashes that tell data apart by their bytes, whatever the names and places of their files.
+// A hash that tells data apart by the content of their files, whatever their names and places.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace tessera::data {
 
-// Made while files are opened, in order, so it must not read much: of the files that are added by `add` it covers all
-// bytes until their sum exceeds a bound, and of each file beyond it the size and blocks of 4 KiB, evenly spread from
-// its first bytes to its last: one for every 16 MiB, at least 4 and at most 64.
+// The fingerprint of files, added in order. Because a run computes it while it opens them, it does not read all of
+// large files: `add` covers all bytes until the sum of sizes exceeds a bound. Of each file from then on it covers the
+// size and blocks of 4 KiB spread evenly from the first byte to the last: one per 16 MiB, at least 4 and at most 64.
 class Fingerprint {
  public:
   explicit Fingerprint(std::uint64_t whole_bytes = std::uint64_t{256} << 20);
 
-  // Error(bad_input) if the file cannot be read.
+  // Both throw Error(bad_input) if the file cannot be read. add_whole covers all bytes, for a file that the caller
+  // reads whole anyway.
   void add(const std::string& path);
-  void add_whole(const std::string& path);  // a file that is read anyway
+  void add_whole(const std::string& path);
 
   [[nodiscard]] std::uint64_t value() const { return hash_.digest(); }
-  [[nodiscard]] bool covers_all() const { return covers_all_; }  // every byte of every file
+  [[nodiscard]] bool covers_all() const { return covers_all_; }  // it covers every byte of every file
 
  private:
   base::Xxh3Stream hash_;
@@ -30,8 +31,8 @@ class Fingerprint {
   bool covers_all_ = true;
 };
 
-// Bytes [begin, end) of a file. Error(bad_input) if it has become shorter. Each part is a sign of life of `work`, where
-// somebody waits for this.
+// Adds bytes [begin, end) of a file to `hash`. Throws Error(bad_input) if the file became shorter. If `work` is not
+// null, it gets a sign of life after each part.
 void add_bytes(const base::ReadableFile& file, std::uint64_t begin, std::uint64_t end, base::Xxh3Stream& hash,
                base::DiskWork* work = nullptr);
 

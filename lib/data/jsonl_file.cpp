@@ -24,10 +24,10 @@ using Json = nlohmann::json;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::int64_t long_document = 1 << 14;  // tokens; shorter ones decode faster than they are found again
 constexpr std::size_t recent_documents = 4;
-constexpr std::size_t keys_told = 12;                         // that are not read, by name
+constexpr std::size_t keys_told = 12;                         // most keys that the log names as not read
 constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding more takes seconds
 
-// Where a line is, for its errors.
+// The place of a line, for error messages.
 struct Place {
   std::string_view file;
   std::int64_t line;
@@ -38,7 +38,7 @@ struct Place {
   }
 };
 
-// The value at a key, or at a path of keys joined by dots; null if there is none.
+// Returns the value at a key, or at a path of keys joined by dots; null if there is none.
 const Json* find_value(const Json& object, const std::string& key) {
   if (const auto found = object.find(key); found != object.end()) return &*found;
   const Json* value = &object;
@@ -76,7 +76,7 @@ std::vector<std::int32_t> read_ids(const Json& array, Kind kind, std::int64_t vo
   return ids;
 }
 
-// Which tokens the mask under `key` keeps: 1 or 0 each. Without the key none is masked: an empty list.
+// Reads the mask under `key`: true for each token that it keeps. Returns an empty list if there is no such key.
 std::vector<bool> read_mask(const Json& object, const char* key, std::size_t ids, const Place& place) {
   const auto found = object.find(key);
   if (found == object.end()) return {};
@@ -94,7 +94,7 @@ std::vector<bool> read_mask(const Json& object, const char* key, std::size_t ids
   return kept;
 }
 
-// Takes the labels of masked tokens away.
+// Removes the labels of masked tokens.
 void mask_labels(const std::vector<bool>& kept, const std::vector<std::int32_t>& ids,
                  std::vector<std::int32_t>& labels) {
   if (std::find(kept.begin(), kept.end(), false) == kept.end()) return;
@@ -103,7 +103,7 @@ void mask_labels(const std::vector<bool>& kept, const std::vector<std::int32_t>&
     if (!kept[i]) labels[i] = no_label;
 }
 
-// Cuts what is masked at both ends of a document.
+// Cuts the masked tokens at both ends of a document.
 void cut_padding(const std::vector<bool>& kept, std::vector<std::int32_t>& list) {
   if (kept.empty() || list.empty()) return;
   const auto first = std::find(kept.begin(), kept.end(), true) - kept.begin();
@@ -134,7 +134,7 @@ JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t voca
              base::did_you_mean(text_key, keys));
 }
 
-// Adds the keys that no part of a document comes from. `text_key`: where the text was found, null beside input_ids.
+// Adds the keys of `object` that are not read. `text_key` is the key of the text, null for a line with input_ids.
 void add_unread(const Json& object, const std::string* text_key, std::set<std::string>& unread) {
   static const std::set<std::string> with_ids{"input_ids", "labels", "attention_mask", "loss_mask"};
   const auto is_read = [&](const std::string& key) {
@@ -217,7 +217,7 @@ JsonlReader::Decoded JsonlReader::read(const std::string& path, std::uint64_t si
   std::shared_ptr<const JsonlDocument> fresh;
   try {
     fresh = std::make_shared<const JsonlDocument>(decode(line_at(file->text(), start, next), path, 0));
-  } catch (const base::Error&) {  // it was sound when it was opened
+  } catch (const base::Error&) {  // the line was sound when the file was opened
     require_unchanged(path, size);
     throw;
   }

@@ -2,12 +2,12 @@
 //
 //   {"text": "..."}                              bytes of the text, then end_of_document
 //   {"input_ids": [...]}                         the ids as they are (takes precedence over text)
-//   {"input_ids": [...], "labels": [...]}        labels[i] is what the position before i shall predict, -100 = nothing
+//   {"input_ids": [...], "labels": [...]}        position i - 1 predicts labels[i], or nothing if that is -100
 //
-// Beside input_ids, "attention_mask" and "loss_mask" may stand: 1 or 0 (true or false) for each id. A token with a 0 in
-// either has no label. Tokens that attention_mask masks before the first 1 and after the last are padding and cut; one
-// in between stays as input. A byte order mark at the start and carriage returns before line ends are accepted. Other
-// keys are not read; their names are told once a file.
+// A line with input_ids may have "attention_mask" and "loss_mask": 1 or 0 (true or false) for each id. A token with a 0
+// in either has no label. Tokens that attention_mask masks before its first 1 and after its last are padding, and cut;
+// a masked token in between stays as input. Accepts a byte order mark at the start and carriage returns before line
+// ends. Does not read other keys, and logs their names once per file.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace tessera::data {
 class JsonlDocument {
  public:
   explicit JsonlDocument(std::string text) : text_(std::move(text)) {}
-  // `labels`: as many as ids, or none, then each token is its own label.
+  // `labels` has one entry per id, or none at all: then each token is its own label.
   JsonlDocument(std::vector<std::int32_t> ids, std::vector<std::int32_t> labels)
       : ids_(std::move(ids)), labels_(std::move(labels)) {}
 
@@ -47,14 +47,14 @@ class JsonlDocument {
   std::vector<std::int32_t> labels_;
 };
 
-// Decodes a line. `text_key` is a key, or a path of keys joined by dots. Error(bad_input) "file:line: reason" for bad
-// JSON, a value that is not an object, a missing key, wrong types, ids outside the vocabulary, unequal lengths, a mask
-// that is neither 0 nor 1. Adds the keys that were not read to `unread`, unless that is null.
+// Decodes a line. `text_key` is a key, or a path of keys joined by dots. Throws Error(bad_input) "file:line: reason"
+// for bad JSON, a value that is no object, a missing key, wrong types, ids outside the vocabulary, unequal lengths, and
+// mask values other than 0 and 1. Adds the keys that it does not read to `unread`, unless that is null.
 [[nodiscard]] JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
                                          const std::string& text_key, std::int64_t vocabulary,
                                          std::set<std::string>* unread = nullptr);
 
-// What the JSONL files of a corpus share. Thread-safe. `mapped` must outlive it.
+// Decodes lines for all JSONL files of a corpus, and caches long documents. Thread-safe. `mapped` must outlive it.
 class JsonlReader {
  public:
   using Decoded = std::shared_ptr<const JsonlDocument>;
@@ -63,11 +63,11 @@ class JsonlReader {
 
   [[nodiscard]] std::int64_t vocabulary() const { return vocabulary_; }
   [[nodiscard]] config::OnBadLine on_bad_line() const { return on_bad_line_; }
-  // As decode_jsonl.
+  // Calls decode_jsonl with the reader's key and vocabulary.
   [[nodiscard]] JsonlDocument decode(std::string_view line, std::string_view file, std::int64_t line_number,
                                      std::set<std::string>* unread = nullptr) const;
-  // The document of `tokens` tokens in the line of `path` that begins at byte `start`; the file has `size` bytes. Error
-  // (bad_input) if it has changed.
+  // Returns the document in the line of `path` that begins at byte `start`. `size` is the file's size and `tokens` the
+  // document's length when the file was opened; throws Error(rank_failed) if either has changed.
   [[nodiscard]] Decoded read(const std::string& path, std::uint64_t size, std::uint64_t start,
                              std::int64_t tokens) const;
 
@@ -82,18 +82,17 @@ class JsonlReader {
   std::int64_t vocabulary_;
   config::OnBadLine on_bad_line_;
   MappedFiles& mapped_;
-  // The last long documents read: neighbouring windows of one need not decode it again.
+  // The long documents read last, so that neighbouring windows of a document do not decode it again.
   mutable std::mutex mutex_;
   mutable std::vector<Recent> recent_;
 };
 
 class JsonlFile final : public DocumentFile {
  public:
-  // Decodes every line once, so that all errors are found here; keeps two integers a document. Sets `counts`. With
-  // `skip` a line that decode_jsonl refuses is left out and counted, and a warning says how many there were. The log
-  // names the keys that were not read.
-  // Error(bad_input) whatever on_bad_line if there is text and the vocabulary has no room for bytes. `reader` must
-  // outlive the file.
+  // Decodes every line once, to find all errors here; keeps two integers per document. Sets `counts`. With on_bad_line
+  // `skip`, leaves out and counts the lines that decode_jsonl refuses, and warns of their number. Logs the keys that it
+  // does not read. Throws Error(bad_input), whatever on_bad_line, if a line is text and the vocabulary is smaller than
+  // the byte tokenizer's. `reader` must outlive the file.
   JsonlFile(std::string path, const JsonlReader& reader, FileCounts& counts);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -115,7 +114,7 @@ class JsonlFile final : public DocumentFile {
   std::string name_;
   const JsonlReader& reader_;
   std::uint64_t size_ = 0;   // bytes
-  std::vector<Line> lines_;  // of the documents with tokens, and one more at the end
+  std::vector<Line> lines_;  // those of documents with tokens, and one more with the end
 };
 
 }  // namespace tessera::data

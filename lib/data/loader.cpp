@@ -78,7 +78,7 @@ class Loader::Queue {
   const Dataset& dataset_;
   const LoaderOptions options_;
 
-  // mutex_ guards what follows.
+  // mutex_ guards the members from here to position_.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<LoadedStep> steps_;

@@ -1,4 +1,4 @@
-// Reads ahead: a thread prepares this rank's micro-batches of the coming steps.
+// A thread that prepares this rank's micro-batches for the coming steps.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ namespace tessera::data {
 
 struct LoaderOptions {
   std::int64_t global_batch = 1;
-  // For a step of that many windows: the places that this rank processes in each micro-step, perhaps none
-  // (layout/share.h). Called on the loader's thread.
+  // Returns, for a step of `windows` windows, the range of windows that this rank processes in each micro-step; a range
+  // may be empty (layout/share.h). Runs on the loader's thread.
   std::function<std::vector<layout::Block>(std::int64_t windows)> shares;
-  Position start;                                                     // first step
-  std::int64_t end_epoch = std::numeric_limits<std::int64_t>::max();  // steps of epochs before it
-  std::int64_t steps_ahead = 2;                                       // at most this many steps wait
+  Position start;                                                     // of the first step
+  std::int64_t end_epoch = std::numeric_limits<std::int64_t>::max();  // the steps end before this epoch
+  std::int64_t steps_ahead = 2;                                       // most prepared steps that wait
 };
 
 // One step's data on this rank.
 struct LoadedStep {
   StepWindows windows;         // of the global batch
-  std::vector<Batch> batches;  // one a micro-step
+  std::vector<Batch> batches;  // one per micro-step
 };
 
-// One consumer. The dataset must outlive the loader. The destructor stops the thread and waits for it.
+// Call next() from one thread. The dataset must outlive the loader. The destructor stops the thread and waits for it.
 class Loader {
  public:
   Loader(const Dataset& dataset, LoaderOptions options);
@@ -39,11 +39,12 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next step, waiting for it if need be; nothing once end_epoch is reached. An error of the thread is rethrown
-  // here after the steps before it, and again by every later call.
+  // Returns the next step, waiting until it is ready; nothing once end_epoch is reached. Rethrows an error of the
+  // thread after the steps before it, and again in every later call.
   [[nodiscard]] std::optional<LoadedStep> next();
 
-  // Where the step after the last one taken begins: what a checkpoint keeps. Steps that wait do not count.
+  // Returns the start of the step after the last one that next() returned, for checkpoints. Prepared steps that wait do
+  // not count.
   [[nodiscard]] Position position() const;
 
  private:

@@ -40,7 +40,7 @@ void require_unchanged(const std::string& path, std::uint64_t size, std::uint64_
 void require_unchanged(const std::string& path, std::uint64_t size) {
   std::error_code error;
   const auto size_now = std::filesystem::file_size(path, error);
-  if (!error) require_unchanged(path, size, size_now);  // one that has no name any more is whole while it is mapped
+  if (!error) require_unchanged(path, size, size_now);  // a removed file keeps its content while it is mapped
 }
 
 }  // namespace tessera::data

@@ -1,4 +1,4 @@
-// The files of a corpus, mapped when they are used.
+// Maps the files of a corpus when they are used.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@
 
 namespace tessera::data {
 
-// A process has room for some 65,000 mappings (vm.max_map_count), a corpus may have a million files: so only the files
-// used last stay mapped. Thread-safe.
+// Keeps only the files used last mapped, because a process may have some 65,000 maps (vm.max_map_count) and a corpus a
+// million files. Thread-safe.
 class MappedFiles {
  public:
   using Mapped = std::shared_ptr<const base::MappedFile>;
 
-  // `most` files stay mapped, besides those that a caller still holds.
+  // At most `most` files stay mapped, besides those that a caller still holds.
   explicit MappedFiles(std::size_t most = 1024);
 
-  // The file, mapped as long as the result lives. Error(bad_input) if it cannot be read; as require_unchanged if it has
-  // other than `size` bytes.
+  // Returns the file, which stays mapped as long as the result lives. Throws Error(bad_input) if it cannot be read, and
+  // Error(rank_failed) if it does not have `size` bytes.
   [[nodiscard]] Mapped map(const std::string& path, std::uint64_t size, base::AccessPattern pattern);
 
  private:
@@ -35,15 +35,15 @@ class MappedFiles {
 
   std::size_t most_;
   std::mutex mutex_;
-  std::list<Entry> by_use_;                                                 // the last one used is the first
+  std::list<Entry> by_use_;                                                 // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> found_;  // by Entry::path
 };
 
-// Error(rank_failed) that a file has other than the bytes that it had when it was opened first.
+// Throws Error(rank_failed) if a file's size now is not the size that it had when it was first opened.
 void require_unchanged(const std::string& path, std::uint64_t size, std::uint64_t size_now);
 
-// The same for what the file has now on the disk. For after a read of mapped bytes: of a file that was cut, those of
-// its last page that are gone read as zeros.
+// Does the same with the file's present size on the disk. Call it after reading mapped bytes: if the file was cut, the
+// lost bytes of its last page read as zeros.
 void require_unchanged(const std::string& path, std::uint64_t size);
 
 }  // namespace tessera::data

@@ -50,7 +50,7 @@ T load(const base::MappedFile& index, std::uint64_t offset) {
   return value;
 }
 
-// With the last four letters, ".bin" or ".idx", replaced.
+// Replaces the last four characters, ".bin" or ".idx".
 std::string with_ending(std::string path, std::string_view ending) {
   return path.replace(path.size() - ending.size(), ending.size(), ending);
 }
@@ -108,7 +108,7 @@ void MegatronFile::read_header(const base::MappedFile& index) {
   documents_ = static_cast<std::int64_t>(entries) - 1;
 }
 
-// Sequences follow each other without gap and fill the .bin: so any run of them is one row of tokens.
+// Checks that sequences follow each other without a gap and fill the .bin; then any run of them is one row of tokens.
 void MegatronFile::check_sequences(const base::MappedFile& index) const {
   const auto& index_name = index.path().native();
   const auto bin_bytes = static_cast<std::int64_t>(token_file_bytes_);

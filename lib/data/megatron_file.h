@@ -1,12 +1,12 @@
-// A pair of files as Megatron-Core writes it (megatron/core/datasets/indexed_dataset.py), memory-mapped.
+// A pair of files as Megatron-Core writes it (megatron/core/datasets/indexed_dataset.py), read by memory map.
 //
 //   .bin  token ids, one after another
 //   .idx  "MMIDIDX\0\0" | version 1: u64 | type code: u8 | sequences S: u64 | D: u64
-//         | lengths in tokens: S x i32 | byte offsets into .bin: S x i64 | first sequence of each document, and at last
-//         S: D x i64; all little-endian, nothing aligned
+//         | lengths in tokens: S x i32 | byte offsets into .bin: S x i64
+//         | first sequence of each document, then S: D x i64; all little-endian, nothing aligned
 //
-// A document's sequences are read as one row of tokens. Integer types only; multimodal pairs (a mode a sequence) are
-// refused.
+// The sequences of a document are read as one row of tokens. Accepts integer types only; refuses multimodal pairs,
+// which have a mode per sequence.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ namespace tessera::data {
 
 class MegatronFile final : public DocumentFile {
  public:
-  // Verifies header, sizes, and that the sequences follow each other without gap and fill the .bin exactly. Ids are
-  // checked against the vocabulary when they are read. Sets `counts`. `mapped` must outlive the file.
+  // Verifies the header, the sizes, and that the sequences follow each other without a gap and fill the .bin exactly;
+  // throws Error(bad_input) otherwise. read() checks ids against the vocabulary. Sets `counts`. `mapped` must outlive
+  // the file.
   MegatronFile(const std::string& index, std::int64_t vocabulary, MappedFiles& mapped, FileCounts& counts);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -50,7 +51,7 @@ class MegatronFile final : public DocumentFile {
   std::int64_t documents_ = 0;
 };
 
-// The .bin beside an .idx, and the reverse.
+// Return the .bin that belongs to an .idx, and the reverse.
 [[nodiscard]] std::string tokens_of_index(const std::string& index);
 [[nodiscard]] std::string index_of_tokens(const std::string& tokens);
 

@@ -1,4 +1,4 @@
-// Packing of whole documents into windows, next-fit in the order given.
+// Packs whole documents into windows: next-fit, in the order given.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace tessera::data {
 
-// Part of a document within a window. It has `inputs` inputs and as many targets: tokens [first, first + inputs] of the
-// document, the last one as target only.
+// Part of a document within a window: tokens [first, first + inputs] of the document. The last of them is only a
+// target, so the piece has `inputs` inputs and as many targets.
 struct Piece {
   std::int64_t document;
   std::int64_t first;
@@ -18,27 +18,28 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// A document of n tokens has n - 1 inputs; it goes into the current window if it fits, else it begins a new one. A
-// document of more inputs than a window is cut into pieces of a whole window each and a rest, which is placed like a
-// document; neighbouring pieces share one token (target of the one, first input of the next), so no target is lost.
-// Documents of fewer than two tokens have no target and are left out. A pure function of its arguments.
+// A document of n tokens has n - 1 inputs. It goes into the current window if it fits, and otherwise begins a new one.
+// A document with more inputs than a window is cut into pieces that fill a window each, and a rest, which is placed
+// like a document. Neighbouring pieces share one token (a target of the one, the first input of the next), so no target
+// is lost. Documents of fewer than two tokens have no target and are left out. The result depends on the arguments
+// alone.
 class Packing {
  public:
   using Lengths = std::function<std::int64_t(std::int64_t document)>;  // in tokens
   using Order = std::function<std::int64_t(std::int64_t place)>;       // a permutation of the documents
 
-  // Keeps both functions. 16 bytes a window.
+  // Keeps both functions, and 16 bytes per window. `capacity`: most inputs of a window.
   Packing(std::int64_t documents, Lengths lengths, Order order, std::int64_t capacity);
 
-  // How many windows a packing makes, document by document: no more of it is kept.
+  // Counts the windows of a packing, document by document, without keeping it.
   class Count {
    public:
     explicit Count(std::int64_t capacity) : capacity_(capacity), used_(capacity) {}
-    // The next document, of `tokens` tokens.
+    // Adds the next document, of `tokens` tokens.
     void add(std::int64_t tokens) {
       for (std::int64_t left = tokens - 1; left > 0; left -= capacity_) place(std::min(capacity_, left));
     }
-    // A piece; whether it begins a window.
+    // Adds a piece. Returns whether it begins a window.
     bool place(std::int64_t inputs) {
       const bool begins = used_ + inputs > capacity_;
       used_ = begins ? inputs : used_ + inputs;
@@ -49,7 +50,7 @@ class Packing {
 
    private:
     std::int64_t capacity_;
-    std::int64_t used_;  // of the last window; full: the first piece begins one
+    std::int64_t used_;  // inputs in the last window; starts as full, so that the first piece begins a window
     std::int64_t windows_ = 0;
   };
 

@@ -37,7 +37,7 @@ std::int64_t steps_until(const Dataset& dataset, Position from, std::int64_t end
   if (least == steps_of(most_windows)) return steps + epochs * least;
   constexpr std::int64_t documents_in_seconds = 100'000'000;
   if (epochs > documents_in_seconds / dataset.corpus().documents())
-    base::log_info("{}: counting the steps of {} epochs, each of which packs {} documents otherwise",
+    base::log_info("{}: counting the steps of {} epochs, each of which packs {} documents in another order",
                    dataset.corpus().setting(), epochs, dataset.corpus().documents());
   const auto windows_of = dataset.window_counter();
   for (auto epoch = from.epoch + 1; epoch < end_epoch && steps < enough; ++epoch) steps += steps_of(windows_of(epoch));

@@ -1,4 +1,4 @@
-// The place in the order of training data: two integers, the same on every rank and for every micro-batch size.
+// A position in the order of the training data: two integers, the same on every rank and for every micro-batch size.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,17 @@ struct Position {
 struct StepWindows {
   Position begin;
   std::int64_t count = 0;
-  Position next;  // where the next step begins: after the epoch's last window at {epoch + 1, 0}
+  Position next;  // the start of the next step: {epoch + 1, 0} after the last window of the epoch
 };
 
-// The step that begins at `position`: a global batch, or what is left of the epoch. Precondition: global_batch >= 1.
-// Error(bad_input) if the position lies outside the epoch (a checkpoint of other data).
+// Returns the step that begins at `position`: a global batch, or the rest of the epoch if that is shorter.
+// Precondition: global_batch >= 1. Throws Error(bad_input) if the epoch has no such window (the checkpoint is of other
+// data).
 [[nodiscard]] StepWindows step_at(const Dataset& dataset, Position position, std::int64_t global_batch);
 
-// Steps from `from` to the end of the last epoch before `end_epoch`, but at most `enough`: of each epoch ceil(windows
-// left / global_batch). Epochs are looked at only if it is not known beforehand how many steps they have; a log line
-// tells when that takes long.
+// Returns the number of steps from `from` to the end of the last epoch before `end_epoch`, or `enough` if that is
+// smaller. An epoch has ceil(windows left / global_batch) steps. Packs epochs to count them only if their number of
+// windows may change the result; logs a line if that takes long.
 [[nodiscard]] std::int64_t steps_until(const Dataset& dataset, Position from, std::int64_t end_epoch,
                                        std::int64_t global_batch, std::int64_t enough);
 

@@ -27,12 +27,12 @@ namespace {
 
 using config::DataFormat;
 
-// A file or folder whatever it is called.
+// Identifies a file or folder whatever its name.
 using Identity = std::pair<dev_t, ino_t>;
 
 constexpr int problems_shown = 20;
 
-// Fills `status` in, links followed; false, and errno, if it cannot be had.
+// Fills in `status`, following links. Returns false and sets errno if that fails.
 bool has_status(const std::string& path, struct stat& status) {
   const base::DiskWork work("listing", path);
   return ::stat(path.c_str(), &status) == 0;
@@ -44,7 +44,7 @@ std::optional<Identity> identity_of(const std::string& path) {
   return Identity{status.st_dev, status.st_ino};
 }
 
-// Also a link that leads nowhere.
+// Returns whether the path exists, be it a link that leads nowhere.
 bool has_entry(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -57,7 +57,7 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   return {found.gl_pathv, found.gl_pathv + found.gl_pathc};  // sorted by glob
 }
 
-// The names in a folder that are not hidden, sorted; nothing, and errno, if it cannot be read.
+// Returns the names in a folder that are not hidden, sorted. Returns nothing and sets errno if it cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::string& folder) {
   const base::DiskWork work("listing", folder);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
@@ -71,7 +71,7 @@ std::optional<std::vector<std::string>> names_in(const std::string& folder) {
   return names;
 }
 
-// ".jsonl" of "a/b.JSONL"; empty if the name has none.
+// Returns ".jsonl" for "a/b.JSONL", and nothing for a name without an ending.
 std::string ending_of(const std::string& path) {
   std::string ending = std::filesystem::path(path).extension().string();
   for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -84,7 +84,7 @@ DataFormat format_of_ending(const std::string& ending) {
   return DataFormat::text;
 }
 
-// The file's first bytes; `size` becomes that of the whole.
+// Returns the file's first bytes, and sets `size` to its whole size.
 std::string start_of(const std::string& path, std::uint64_t& size) {
   const base::ReadableFile file(path);
   const base::DiskWork work("reading", path);
@@ -100,7 +100,7 @@ bool begins_array(std::string_view start) {
   return first != std::string_view::npos && start[first] == '[';
 }
 
-// Collects sources in order, each once, and the problems on the way.
+// Collects sources in order, each once, and problems.
 class Collector {
  public:
   Collector(DataFormat format, const std::string& setting, std::span<const std::string> own_outputs)
@@ -138,10 +138,10 @@ class Collector {
   }
 
  private:
-  // How a path came to be looked at.
+  // Tells whether the user named a path, a pattern matched it, or a folder holds it.
   enum class Named { outright, by_pattern, in_folder };
 
-  // Paths of which only the first is told.
+  // Paths of which a message names only the first.
   struct Paths {
     std::string first;
     std::int64_t count = 0;
@@ -183,7 +183,7 @@ class Collector {
     return fmt::format("cannot read {}: {}", path, std::strerror(error));
   }
 
-  // What a run writes, this one or an earlier.
+  // Handles a path that a run writes, this one or an earlier one.
   void add_own(const std::string& path, Named how) {
     if (how != Named::outright) return left_out_.add(path);
     problem(
@@ -220,7 +220,7 @@ class Collector {
     sources_.push_back({path, format, is_guess ? Certainty::guessed : Certainty::sure});
   }
 
-  // By the first bytes; adds the problem if not.
+  // Returns whether the first bytes of a file fit its format; adds a problem if not.
   bool may_be(DataFormat format, const std::string& path, bool is_guess) {
     std::uint64_t size = 0;
     std::string start;
@@ -234,15 +234,15 @@ class Collector {
     if (kind != nullptr) binary_[kind].add(path);
     if (kind == nullptr && is_guess && begins_array(start)) {
       problem(
-          fmt::format("{} is a JSON array, not JSONL, which has an object a line (jq -c '.[]' makes it of an array); "
-                      "or say what it is by --data.format",
+          fmt::format("{} is a JSON array, not JSONL, which has one object a line; convert it with jq -c '.[]', or "
+                      "give its format with --data.format",
                       path));
       return false;
     }
     return kind == nullptr;
   }
 
-  // A pair is usually met twice, by each of its files.
+  // Adds a pair once, although each of its two files usually leads here.
   void add_pair(const std::string& file, const std::string& ending) {
     const bool is_member = ending == ".bin" || ending == ".idx";
     if (is_member && !file.ends_with(ending))
@@ -258,7 +258,7 @@ class Collector {
 
   DataFormat format_;
   const std::string& setting_;
-  std::set<Identity> own_;  // what this run writes
+  std::set<Identity> own_;  // files and folders that this run writes
   base::Problems problems_;
   std::int64_t problem_count_ = 0;
   std::int64_t met_ = 0;  // files, problems and repetitions so far

@@ -1,5 +1,4 @@
-// A text file: one document, its bytes as they are (no decoding, a byte order mark is three tokens), then
-// end_of_document.
+// A text file: one document of its bytes, not decoded (a byte order mark is three tokens), then end_of_document.
 #pragma once
 
 #include <string>
@@ -8,10 +7,10 @@
 
 namespace tessera::data {
 
-// Opens the file only to learn its size and for each read, and reads without a map.
+// Opens the file once for its size and again for each read; reads without a memory map.
 class TextFile final : public DocumentFile {
  public:
-  // Sets `counts`. Error(bad_input) if the file cannot be read, or if the vocabulary is smaller than the byte
+  // Sets `counts`. Throws Error(bad_input) if the file cannot be read, or if the vocabulary is smaller than the byte
   // tokenizer's.
   TextFile(std::string path, std::int64_t vocabulary, FileCounts& counts);
 

@@ -32,12 +32,12 @@ def parse_arguments():
     parser.add_argument("--build", action="store_true", help="build the programs first")
     parser.add_argument("--corpus", type=pathlib.Path, required=True, help="folder of the text that is trained on")
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--python", default=sys.executable, help="whose torch is measured")
+    parser.add_argument("--python", default=sys.executable, help="the Python whose torch is measured")
     parser.add_argument("--torch-dir", type=pathlib.Path, required=True)
     parser.add_argument("--library-path", default="", help="LD_LIBRARY_PATH of the programs")
     parser.add_argument("--budget", type=float, default=450, help="seconds for all steps")
-    parser.add_argument("--only", nargs="+", choices=[step.name for step in STEPS], help="these steps alone")
-    parser.add_argument("--rehearse", action="store_true", help="on the CPU, in small")
+    parser.add_argument("--only", nargs="+", choices=[step.name for step in STEPS], help="run only these steps")
+    parser.add_argument("--rehearse", action="store_true", help="run on the CPU with tiny sizes")
     parser.add_argument("--command", default="", help="shown in the results")
     return parser.parse_args()
 
@@ -48,7 +48,7 @@ def print_list():
 
 
 def commit_of(root):
-    """That of a bundle's file, or of the tree; with a word if the tree has changes."""
+    """Returns the commit in a bundle's file, or that of the tree, with a note if the tree has changes."""
     if (root / "commit").exists():
         return (root / "commit").read_text().strip()
     described = subprocess.run(["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty= with changes"],
@@ -57,7 +57,7 @@ def commit_of(root):
 
 
 def attempt(step, context, limit_s):
-    """What the JSON says of a step."""
+    """Runs a step and returns its entry in the JSON."""
     said = {"name": step.name, "what": step.what, "limit_s": round(limit_s, 1)}
     if limit_s < LEAST_S:
         return said | {"status": "left out", "reason": "the budget of time was used up", "results": {}}

@@ -1,4 +1,4 @@
-"""Programs run with a time limit; what they print goes to one log."""
+"""Runs programs with a time limit and appends their output to one log."""
 import dataclasses
 import os
 import pathlib
@@ -11,7 +11,7 @@ TAIL_LINES = 12
 
 
 class StepFailed(Exception):
-    """Why a step of the check did not succeed, for its reader, and the results that it has nevertheless."""
+    """A step of the check did not succeed: the reason, for the user, and the results that the step has nevertheless."""
 
     def __init__(self, reason, results=None):
         super().__init__(reason)
@@ -20,7 +20,7 @@ class StepFailed(Exception):
 
 @dataclasses.dataclass
 class Finished:
-    code: int | None  # None: it ran into its limit and was killed, with all that it had started
+    code: int | None  # None: it reached its time limit and was killed, with all processes that it had started
     seconds: float
     stdout: str
     stderr: str
@@ -39,7 +39,7 @@ def end_group(process):
 
 
 def run(command, limit_s, log, environment=None, folder=None):
-    """Runs `command` in `folder` for at most `limit_s` seconds; a program that is not there counts as code 127."""
+    """Runs `command` in `folder` for at most `limit_s` seconds; the code of a program that does not exist is 127."""
     command = [str(word) for word in command]
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

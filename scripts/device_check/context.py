@@ -1,4 +1,4 @@
-"""What the steps of scripts/device_check.sh share: where everything is, what the steps before found, how long is left."""
+"""The state that the steps of scripts/device_check.sh share: paths, results of earlier steps, the time that is left."""
 import dataclasses
 import json
 import pathlib
@@ -12,17 +12,17 @@ WARM_UP = 3  # training steps that are not timed
 
 @dataclasses.dataclass
 class Context:
-    root: pathlib.Path      # of the tree, or of the bundle
+    root: pathlib.Path      # folder of the tree, or of the bundle
     programs: pathlib.Path
-    build: bool             # the programs are to be built first
+    build: bool             # whether to build the programs first
     corpus: pathlib.Path
-    python: str             # one whose torch is measured
+    python: str             # the Python whose torch is measured
     torch_dir: pathlib.Path
-    environment: dict       # of our programs
-    work: pathlib.Path      # for files that are not kept
+    environment: dict       # for Tessera's programs
+    work: pathlib.Path      # folder for files that are not kept
     log: pathlib.Path
-    rehearsal: bool         # on the CPU, in small
-    results: dict = dataclasses.field(default_factory=dict)  # by step, of those that gave any
+    rehearsal: bool         # runs on the CPU with tiny sizes
+    results: dict = dataclasses.field(default_factory=dict)  # by the name of the step
     _end: float = 0.0
 
     @property
@@ -30,7 +30,7 @@ class Context:
         return "cpu" if self.rehearsal else "cuda"
 
     def start(self, limit_s):
-        """Of the next step."""
+        """Starts the time limit of the next step."""
         self._end = time.monotonic() + limit_s
 
     def left(self):
@@ -49,7 +49,7 @@ class Context:
         return require_success(self.attempt_ours(program, arguments), program)
 
     def train(self, name, settings):
-        """A run of tessera-train; its steps and all lines of metrics.jsonl, and what it wrote on stderr."""
+        """Runs tessera-train; returns its steps, all lines of metrics.jsonl, and its output on stderr."""
         output = self.work / name
         shutil.rmtree(output, ignore_errors=True)
         finished = self.call_ours("tessera-train", [*settings, "--train.checkpoint.save_last", "false",

@@ -12,7 +12,7 @@ EARLY = 10  # until then small differences have hardly grown
 FLOAT32_BARS, BFLOAT16_BARS = (1e-5, 2e-3), (2e-3, 2e-2)
 
 
-# Of a rehearsal.
+# Settings of a rehearsal.
 SMALL = {"train.max_steps": 4, "data.max_seq_len": 32, "train.micro_batch_size": 1, "train.global_batch_size": 2,
          "model.num_hidden_layers": 1}
 
@@ -32,7 +32,7 @@ def losses_of(context, name, precision, device):
 
 
 def largest_of(differences):
-    """The value, and the number of its step; not a number is the largest."""
+    """Returns the largest value and the number of its step; NaN counts as the largest."""
     index = max(range(len(differences)), key=lambda k: (math.isnan(differences[k]), differences[k]))
     return differences[index], index + 1
 

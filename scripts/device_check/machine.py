@@ -26,7 +26,7 @@ def peak_tflops(name):
 
 
 def torch_versions(torch_dir):
-    """Version and CUDA of a folder torch, read without importing it."""
+    """Returns the versions of torch and of its CUDA, read from its folder without importing it."""
     text = (pathlib.Path(torch_dir) / "version.py").read_text()
     found = {name: re.search(rf"^{name}\b.*?=\s*'([^']*)'", text, re.MULTILINE) for name in ("__version__", "cuda")}
     return {name: match.group(1) if match else None for name, match in found.items()}
@@ -46,12 +46,12 @@ def host_facts(torch_dir):
 
 
 def mebibytes(text):
-    """In bytes; none where nvidia-smi does not know ("[N/A]")."""
+    """Converts MiB to bytes; returns None if nvidia-smi does not know the number ("[N/A]")."""
     return int(float(text) * 2**20) if re.fullmatch(r"[0-9.]+", text) else None
 
 
 def gpu_facts(context):
-    """Of the first GPU."""
+    """Returns the facts about the first GPU."""
     listed = context.call(["nvidia-smi", f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits"], "nvidia-smi")
     lines = listed.stdout.strip().splitlines()
     if not lines:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes device_check.md, for people, of device_check.json:    page.py device_check.json > device_check.md"""
+"""Makes the readable page device_check.md from device_check.json:    page.py device_check.json > device_check.md"""
 import json
 import sys
 
@@ -15,7 +15,7 @@ def percent(value):
 
 
 def table(rows):
-    """The first row is the header."""
+    """Returns the lines of a Markdown table; the first row is its header."""
     lines = ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |" for cells in rows]
     return [lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]
 
@@ -24,7 +24,7 @@ def first_line(text):
     return text.strip().splitlines()[0] if text.strip() else ""
 
 
-# ---- parts of the page; each gets the results of all steps, by name, and gives lines
+# ---- parts of the page; each takes the results of all steps, by name, and returns lines
 
 
 def machine(results):

@@ -17,20 +17,20 @@ SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def write_random_tokens(path, sequences, length, vocabulary):
-    """Documents of ids drawn evenly, so that every row of the embedding and every expert is in use."""
+    """Writes documents of uniformly drawn ids, so that every row of the embedding and every expert is in use."""
     draw = random.Random(0)
     with path.open("w") as file:
         for _ in range(sequences):
             file.write(json.dumps({"input_ids": [draw.randrange(vocabulary) for _ in range(length)]}) + "\n")
 
 
-# Of a rehearsal.
+# The shape in a rehearsal.
 SMALL = {"vocab_size": 512, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 
 
 def settings_of(context, layers):
-    """The model's shape, and the settings of a run with so many layers."""
+    """Returns the model's shape and the settings of a run with `layers` layers."""
     model = context.root / "scripts/device_check/qwen3_30b_a3b.json"
     overrides = {**(SMALL if context.rehearsal else {}), "num_hidden_layers": layers}
     shape = {**json.loads(model.read_text()), **overrides}
@@ -74,7 +74,8 @@ def share(value, whole):
 
 
 def random_loss(shape):
-    """The cross entropy of normal logits: rows of norm sqrt(hidden) times a head of deviation initializer_range."""
+    """Returns the expected cross entropy of the initial model. Its logits are normally distributed: products of rows of
+    norm sqrt(hidden) with a head of standard deviation initializer_range."""
     return math.log(shape["vocab_size"]) + shape["hidden_size"] * shape["initializer_range"] ** 2 / 2
 
 
@@ -107,7 +108,7 @@ def measured(context, layers):
 
 
 def measure(context):
-    """Of the most layers that go; of fewer, with the reasons, if more do not."""
+    """Returns the results for the most layers that fit; if a run with more layers fails, tries fewer and says why."""
     results, failure, refused = measured(context, FIRST_LAYERS), "", []
     try:
         layers = layers_that_fit(context)

@@ -1,4 +1,4 @@
-"""The steps of scripts/device_check.sh in their order. Each gives results for the JSON, or raises StepFailed."""
+"""The steps of scripts/device_check.sh in their order. Each returns results for the JSON, or raises StepFailed."""
 import dataclasses
 import json
 import typing

@@ -1,7 +1,8 @@
-"""The order in which tessera-train sees the windows of joined documents, computed again.
+"""Computes the order in which tessera-train trains on the windows of joined documents, independently of it.
 
 The permutation is that of lib/base/random.h: six Feistel rounds, each with the bits of a Philox 4x32-10 block (Salmon
-et al., SC 2011), over the smallest even number of bits that holds the windows, followed until it lands among them.
+et al., SC 2011), over the smallest even number of bits that holds the number of windows; applied again until the result
+is the number of a window.
 """
 _DATA_ORDER = 0x9C45EDA72D4D1A9E  # XXH3 of "data order", the stream of epoch 0
 _WORD = (1 << 32) - 1
@@ -10,7 +11,7 @@ _LEAST_HALF_BITS = 3
 
 
 def _philox_bits(seed, stream, counter):
-    """The first 64 bits of block `counter`."""
+    """Returns the first 64 bits of block `counter`."""
     c = [counter & _WORD, counter >> 32, stream & _WORD, stream >> 32]
     k = [seed & _WORD, seed >> 32]
     for _ in range(10):
@@ -21,7 +22,7 @@ def _philox_bits(seed, stream, counter):
 
 
 class Permutation:
-    """Of range(count): a function of (count, seed, stream) alone."""
+    """A permutation of range(count) that depends on (count, seed, stream) alone."""
 
     def __init__(self, count, seed, stream):
         self.count, self.seed, self.stream = count, seed, stream
@@ -47,7 +48,7 @@ class Permutation:
 
 
 def window_order(windows, seed, epoch=0):
-    """The numbers of all windows in the order of an epoch."""
+    """Returns the numbers of all windows in the order of an epoch."""
     stream = (_DATA_ORDER + epoch) & ((1 << 64) - 1)
     order = Permutation(windows, seed, stream)
     return [order(place) for place in range(windows)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what both sides of scripts/bench.sh read: a HuggingFace folder with initial weights, and tokens.
+"""Makes the inputs of both sides of scripts/bench.sh: a HuggingFace folder with initial weights, and tokens.
 
     make_bench_inputs.py FOLDER [--tokens N]
 
@@ -10,7 +10,7 @@ FOLDER/spread   the same with the embedding times 50 (rows of about unit size). 
 FOLDER/corpus   .bin and .idx (Megatron-Core's format, int32, one document): the C++ standard library's headers. Words,
                 runs of blanks and single other characters are pieces; the most frequent 8191 pieces are tokens 1 to
                 8191 in the order of their frequency, every other piece is token 0.
-A pure function of the headers, the arguments and the packages' versions. What is complete already is kept.
+The result depends on the headers, the arguments and the packages' versions alone. Keeps inputs that are complete.
 """
 import argparse
 import collections

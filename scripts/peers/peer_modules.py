@@ -6,7 +6,7 @@ from torch.autograd import Function
 
 
 def _parts(counts):
-    """(expert, slice of its rows), rows in the order of the experts; without the experts that have none."""
+    """Yields (expert, slice of its rows) for each expert that has rows; rows are sorted by expert."""
     begin = 0
     for expert, count in enumerate(counts):
         if count:
@@ -15,9 +15,10 @@ def _parts(counts):
 
 
 def _run_experts(rows, counts, gate_up, down):
-    """(gate and up before the activation, outputs). gate_up [experts, 2 * inner, hidden], down [experts, hidden, inner].
+    """Returns (gate and up before the activation, outputs). gate_up is [experts, 2 * inner, hidden], down [experts,
+    hidden, inner].
 
-    An expert's rows go through all of its products before the next expert's, so that they are still in the cache.
+    Computes all products of one expert before those of the next, so that its rows are still in the cache.
     """
     hidden = rows.new_empty(rows.shape[0], gate_up.shape[1])
     out = torch.empty_like(rows)
@@ -29,7 +30,7 @@ def _run_experts(rows, counts, gate_up, down):
 
 
 def _run_experts_backward(d_out_of, rows, hidden, counts, gate_up, down):
-    """(d_rows, d_gate_up, d_down); d_out_of(part) gives the gradient of these rows' outputs."""
+    """Returns (d_rows, d_gate_up, d_down); d_out_of(part) returns the gradient of the outputs of these rows."""
     d_rows = torch.empty_like(rows)
     d_gate_up, d_down = torch.zeros_like(gate_up), torch.zeros_like(down)
     for expert, part in _parts(counts):
@@ -53,7 +54,7 @@ def _inverse(order):
     return place
 
 
-# ---- experts that are all here
+# ---- experts of a single rank
 
 
 class RoutedExperts(Function):
@@ -86,11 +87,11 @@ class RoutedExperts(Function):
         return d_x, d_weight, None, None, d_gate_up, d_down
 
 
-# ---- experts of several ranks: rows to their owners, and back
+# ---- experts of several ranks: rows go to the owners of their experts, and back
 
 
 class SlotRows(Function):
-    """A copy of a token's row for each of its slots, in the order of `slot`."""
+    """Copies a token's row for each of its slots, in the order of `slot`."""
 
     @staticmethod
     def forward(ctx, x, slot, place, k):
@@ -105,7 +106,7 @@ class SlotRows(Function):
 
 
 class AllToAll(Function):
-    """sent[r] rows to rank r of the group, received[r] rows from it; the gradients go back the same way."""
+    """Sends sent[r] rows to rank r of the group and receives received[r] rows from it; gradients go the reverse way."""
 
     @staticmethod
     def forward(ctx, rows, sent, received, group):
@@ -124,7 +125,7 @@ def _exchange(rows, sent, received, group):
 
 
 class ExpertRows(Function):
-    """Experts of rows in any order: `order` sorts them by expert; the outputs stand where the rows stood."""
+    """Runs the experts on rows in any order: `order` sorts them by expert; the outputs have the order of the rows."""
 
     @staticmethod
     def forward(ctx, x, order, counts, gate_up, down):
@@ -144,7 +145,7 @@ class ExpertRows(Function):
 
 
 class WeightedSum(Function):
-    """The sum of a token's slots, each times its weight; out [slots, hidden] in the order of `slot`."""
+    """Sums the slots of each token, each times its weight; out is [slots, hidden] in the order of `slot`."""
 
     @staticmethod
     def forward(ctx, out, weight, slot, place):
@@ -161,12 +162,12 @@ class WeightedSum(Function):
 
 
 def experts_forward(experts, run, *arguments):
-    """In place of Qwen3MoeExperts.forward, so that FSDP sees the call that needs its parameters."""
+    """Replaces Qwen3MoeExperts.forward, so that FSDP sees the call that needs its parameters."""
     return run(*arguments, experts.gate_up_proj, experts.down_proj)
 
 
 def moe_forward(block, x):
-    """In place of Qwen3MoeSparseMoeBlock.forward. block.experts has the experts of this rank of block.expert_group."""
+    """Replaces Qwen3MoeSparseMoeBlock.forward. block.experts has the experts of this rank of block.expert_group."""
     flat = x.reshape(-1, x.shape[-1])
     _, weight, choice = block.gate(flat)
     slot = torch.argsort(choice.reshape(-1), stable=True)
@@ -225,15 +226,15 @@ class HeadLoss(Function):
 
 
 def head_forward(head, x, labels, divisor):
-    """In place of the head's forward."""
+    """Replaces the head's forward."""
     return HeadLoss.apply(x.flatten(0, 1), head.weight, labels.flatten(), divisor)
 
 
 def model_forward(model, ids, labels, divisor):
-    """In place of Qwen3MoeForCausalLM.forward: the sum of these tokens' cross entropies / divisor."""
+    """Replaces Qwen3MoeForCausalLM.forward; returns the sum of these tokens' cross entropies / divisor."""
     return model.lm_head(model.model(input_ids=ids, use_cache=False).last_hidden_state, labels, divisor)
 
 
 def norm_forward(norm, x):
-    """In place of Qwen3MoeRMSNorm.forward, which takes six passes."""
+    """Replaces Qwen3MoeRMSNorm.forward, which takes six passes."""
     return F.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)

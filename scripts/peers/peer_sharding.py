@@ -1,4 +1,4 @@
-"""How the PyTorch side is spread over ranks: FSDP2 (fully_shard) and expert parallelism, on gloo, float32.
+"""Distributes the PyTorch side over ranks: FSDP2 (fully_shard) and expert parallelism, on gloo, float32.
 
 Rank = place in the expert FSDP group * ep + place in the expert group, so an expert group is adjacent ranks. With ep > 1
 the experts are cut over ep on dim 0 and, by FSDP, over the ranks with the same experts on dim 1; all other parameters (with
@@ -45,7 +45,7 @@ class SumOfAllToAll(ReduceScatter):
 
 
 def keep_own_experts(model, layout):
-    """Before there is memory: each layer's stacks are cut to this rank's experts."""
+    """Cuts the stacks of each layer to this rank's experts, on the meta device, before memory is allocated."""
     for layer in model.model.layers:
         experts = layer.mlp.experts
         for name in ("gate_up_proj", "down_proj"):
@@ -78,7 +78,7 @@ def shard(model, layout):
 
 
 def prefetch(base, units):
-    """units: the FSDP modules of each layer."""
+    """`units` are the FSDP modules of each layer."""
     base.embed_tokens.set_modules_to_forward_prefetch(units[0])
     for unit, following in zip(units, units[1:] + [[base.norm]]):
         unit[0].set_modules_to_forward_prefetch(following)
@@ -86,7 +86,7 @@ def prefetch(base, units):
 
 
 def load(model, folder, layout):
-    """This rank's part of each parameter, from HuggingFace's file."""
+    """Loads this rank's part of each parameter from HuggingFace's file."""
     with safe_open(folder / "model.safetensors", "pt") as file, torch.no_grad():
         for name, parameter in model.named_parameters():
             whole = own_experts(file, name, parameter, layout) if ".mlp.experts." in name else file.get_tensor(name)
@@ -98,7 +98,7 @@ def load(model, folder, layout):
 
 
 def own_experts(file, name, parameter, layout):
-    """The file has one tensor an expert and projection."""
+    """Reads a stack of experts from the file, which has one tensor per expert and projection."""
     stem, kind = name.rsplit(".", 1)
     projections = ["gate_proj", "up_proj"] if kind == "gate_up_proj" else ["down_proj"]
     first = layout.expert_rank * parameter.shape[0]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a command as one rank of mpirun and writes the kernel's maximum resident size of it, in bytes.
+"""Runs a command as one rank of mpirun and writes its maximum resident size, as the kernel counts it, in bytes.
 
     mpirun ... rank_memory.py FOLDER COMMAND [ARGUMENT ...]     # FOLDER/RANK
 """

@@ -1,4 +1,4 @@
-"""One training run of tessera-train or of the PyTorch peer, at one rank or several: started, timed, read."""
+"""Starts and times one training run of tessera-train or of the PyTorch peer, on one rank or several, and reads its results."""
 import dataclasses
 import json
 import os
@@ -13,7 +13,7 @@ import time
 BATCH, LENGTH, SEED = 8, 512, 0
 WARM_UP = 3  # steps that are not timed
 FIRST_STEP = re.compile(r"\bstep\s+1/")
-# What makes the peer fastest: freed memory stays with the process, in pages of 2 MiB. tessera-train sets the like for itself.
+# The peer is fastest if freed memory stays with the process, in pages of 2 MiB. tessera-train sets the same for itself.
 PEER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
@@ -27,7 +27,7 @@ PEER_ENVIRONMENT = {
 
 @dataclasses.dataclass
 class Subject:
-    """What is trained, and how it is spread over ranks."""
+    """The model and data of a training run, and its distribution over ranks."""
     model: pathlib.Path   # HuggingFace folder
     corpus: pathlib.Path  # .bin and .idx, without the suffix
     steps: int
@@ -37,9 +37,8 @@ class Subject:
 
 
 class Run:
-    """steps [{loss, step_s, tokens}], seconds from the start to the end of the first step, peak bytes of each rank.
-
-    tessera-train's has loads, too: of each step, slots by layer and expert.
+    """The results of a run: steps [{loss, step_s, tokens}], seconds from the start to the end of the first step, peak bytes
+    of each rank. A run of tessera-train also has loads: for each step, the slots by layer and expert.
     """
 
     def __init__(self, processes, log_path, read_steps, read_peaks=None):
@@ -65,7 +64,7 @@ class Run:
 
 
 class Process:
-    """A process that has started; its output goes to the log and is searched for the end of the first step."""
+    """A running process. Its output goes to the log and is searched for the end of the first step."""
 
     def __init__(self, command, environment, log):
         self.command, self.code, self.peak_bytes, self.first_step_s = command, None, None, None
@@ -96,7 +95,7 @@ class Process:
 
 
 def run_together(commands, environments, log_path):
-    """Processes that start at once; if one fails, the others are ended."""
+    """Starts processes at the same time; if one fails, ends the others."""
     with open(log_path, "w", buffering=1) as log:
         processes = [Process(c, e, log) for c, e in zip(commands, environments, strict=True)]
         try:

@@ -86,7 +86,7 @@ TEST_CASE("what a run could not write is told before its first step, by one mess
       {"a file in the place of the weights",
        [](const SmallRun& run) { run.folder().write("output/hf", "mine"); },
        [](const SmallRun&) { return weights; },
-       {"train.checkpoint.save_hf_weights: ", "output/hf is there and no folder"}},
+       {"train.checkpoint.save_hf_weights: ", "output/hf exists and is no folder"}},
       {"the record of the weights",
        [](const SmallRun& run) { fs::create_directories(run.output() / "hf.json"); },
        [](const SmallRun&) { return weights; },

@@ -224,14 +224,14 @@ TEST_CASE("what is in the way of the new folder is refused and left alone") {
   fs::create_directories(files.out());
   CHECK(files.refusal() == "no error");  // an empty folder
   const auto before = names_in(files.out());
-  CHECK_THAT(files.refusal(), ContainsSubstring("out is there already"));
+  CHECK_THAT(files.refusal(), ContainsSubstring("out exists already"));
   CHECK(names_in(files.out()) == before);
   fs::remove_all(files.out());
   files.folder().write("out.tmp/kept", "x");
-  CHECK_THAT(files.refusal(), ContainsSubstring("out.tmp is there: another process is writing it"));
+  CHECK_THAT(files.refusal(), ContainsSubstring("out.tmp exists: another process is writing it"));
   CHECK(names_in(files.folder() / "out.tmp") == std::set<std::string>{"kept"});
   CHECK_THAT(test::error_of([&] { import_huggingface(files.in(), files.checkpoint(), {}, solo()); }),
-             ContainsSubstring("ck is there already"));
+             ContainsSubstring("ck exists already"));
 }
 
 TEST_CASE("a caller that keeps others out replaces an older folder, and one that was left unfinished") {
