@@ -1,4 +1,4 @@
-// If this failed, a full disk would end a run or cost its last good checkpoint, a save that fails would go unseen, or
+// If this failed, a full disk would end a run or destroy its last good checkpoint, a failed save would go unnoticed, or
 // two jobs would write into one folder.
 #include <signal.h>
 #include <sys/resource.h>

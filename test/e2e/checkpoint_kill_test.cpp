@@ -1,4 +1,4 @@
-// If this failed, a run that is killed while it saves would lose its last checkpoint, or go on from half of one.
+// If this failed, a run that is killed while it saves would lose its last checkpoint, or resume from an incomplete one.
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>

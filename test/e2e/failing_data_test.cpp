@@ -1,5 +1,5 @@
-// If this failed, data that cannot be read in the middle of a run would cost all that was trained, or end it without
-// saying which file it was.
+// If this failed, data that cannot be read in the middle of a run would destroy the training so far, or end the run
+// without naming the file.
 #include <filesystem>
 
 #include "resumed_run.h"

@@ -1,4 +1,4 @@
-// If this failed, a run would take more memory, files or threads the longer it lasts, and a long one would end by that.
+// If this failed, a run would take more memory, files or threads the longer it lasts, until it cannot go on.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// If this failed, a job of several ranks would hang, end without saying why, or say it once a rank.
+// If this failed, a job of several ranks would hang, end without a reason, or print the reason once per rank.
 #include <sched.h>
 #include <signal.h>
 

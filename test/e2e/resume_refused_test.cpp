@@ -1,4 +1,5 @@
-// If this failed, a run would go on from nothing, from something else, or as another run, without a word.
+// If this failed, a run would silently start anew, resume from the wrong checkpoint, or continue with settings that
+// make it another run.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// If this failed, ranks whose hosts have other files would train something together that no command asked for, or hang;
-// or an error that all ranks meet at their start would be told once a rank.
+// If this failed, ranks whose hosts have different files would hang or train together on a mixture of them, or an error
+// that all ranks meet at their start would be printed once per rank.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Were this broken, a setting would be read, printed and then ignored: each row of the field table, moved off its
-// default, changes what a run does or is refused.
+// If this failed, a setting would be read, printed and then ignored: each row of the field table, moved off its
+// default, must change what a run does or be refused.
 #include <ATen/Parallel.h>
 #include <signal.h>
 

@@ -1,5 +1,5 @@
-// If this failed, a run on a GPU would train something else than a run on the CPU, mix memory of both, or make the host
-// wait where it need not. On the stand-in for a GPU: it has the GPU's rules, not its order of streams.
+// If this failed, a run on a GPU would train other numbers than on the CPU, mix memory of both, or make the host wait
+// without need. Runs on the stand-in for a GPU, which has a GPU's rules but not its order of streams.
 #include <ATen/Context.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// If this failed, Tessera's model would not be HuggingFace's Qwen3-MoE: a checkpoint of one would mean something else
-// in the other. Expected values: fixtures/, made by make_fixtures.py.
+// If this failed, Tessera's model would not compute what HuggingFace's Qwen3-MoE computes from the same checkpoint.
+// Expected values: fixtures/, made by make_fixtures.py.
 #include <fmt/format.h>
 
 #include "comparison.h"

@@ -1,5 +1,5 @@
-// Sizes that do not divide, and ranks that have nothing: if these failed, a model would train only where the numbers
-// happen to fit.
+// If this failed, sizes that the ranks do not divide, or ranks without experts, rows or sequences, would train other
+// numbers than one rank.
 #include <ATen/ops/isfinite.h>
 
 #include <set>

@@ -1,5 +1,5 @@
-// If this failed, a run of several ranks that goes on would drift from the one that was not interrupted, by a rank that
-// begins with other bits.
+// If this failed, a resumed run of several ranks would differ from the uninterrupted one, because a rank starts from
+// other bits.
 #include "base/file.h"
 #include "base/log.h"
 #include "layouts.h"

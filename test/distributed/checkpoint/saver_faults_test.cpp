@@ -1,4 +1,5 @@
-// If this failed, one rank's full or broken disk would leave the others waiting, or believing in a save that failed.
+// If this failed, one rank's full or broken disk would leave the other ranks waiting, or let them take a failed save
+// for a good one.
 #include "checkpoint/saver.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// If this failed, what a run has learned would not follow it into another layout.
+// If this failed, trained weights or moments would change when a checkpoint is loaded in another layout.
 #include <cmath>
 
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-// If this failed, a rank that fails would leave the others waiting for it, or nobody would say why the job ended.
+// If this failed, the other ranks would wait for a rank that has failed, or no message would say why the job ended.
 #include <iostream>
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-// If this failed, a rank whose GPU waits in vain for another would wait for ever, or nobody would say for whom.
+// If this failed, a rank whose GPU waits for a missing rank would wait for ever, or no message would name the missing
+// rank.
 #include <iostream>
 
 #include "base/clock.h"

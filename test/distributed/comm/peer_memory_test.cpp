@@ -1,4 +1,4 @@
-// If this failed, ranks would read wrong bytes of each other, or nobody would know that a read failed.
+// If this failed, ranks would read wrong bytes from each other's memory, or not notice that a read failed.
 #include "comm/mpi/peer_memory.h"
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-// If this failed, a rank that runs out of memory while it starts would leave the others waiting for it, without a word.
+// If this failed, a rank that runs out of memory at its start would leave the others waiting without a message.
 #include <iostream>
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
-// Layouts, models and data that nobody chose. If this failed, a run would depend on how many ranks share it, in a
-// combination that the lists of invariance_test.cpp do not have. TESSERA_RANDOM_SEED is the seed, today's date unless
-// it is given; TESSERA_RANDOM_CASES the number of cases; TESSERA_RANDOM_CASE the only one to try.
+// If this failed, a run would depend on how many ranks share it, for a combination of layout, model and data that
+// invariance_test.cpp does not list; these are drawn by chance. TESSERA_RANDOM_SEED is the seed (default: today's
+// date), TESSERA_RANDOM_CASES the number of cases, TESSERA_RANDOM_CASE the only case to try.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,5 @@
-// If this failed, a rank would need more memory than --dry-run says, or hold whole what is sharded so that it fits.
+// If this failed, a rank would need more memory than --dry-run says, or hold whole parameters that are sharded to save
+// memory.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>

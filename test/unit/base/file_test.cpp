@@ -1,4 +1,4 @@
-// If these fail, a failed write may damage the file that was there, or an error hides its path or reason.
+// If this failed, a failed write would damage the file that was there, or an error would not name its path or reason.
 #include "base/file.h"
 #include "base/readable_file.h"
 #include "support/catch.h"

@@ -1,4 +1,5 @@
-// If this failed, a run would go on from the wrong checkpoint, from half of one, or remove what it should keep.
+// If this failed, a run would resume from the wrong or an incomplete checkpoint, or remove checkpoints that it should
+// keep.
 #include "checkpoint/folder.h"
 
 #include <algorithm>

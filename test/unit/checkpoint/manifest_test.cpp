@@ -1,4 +1,4 @@
-// If this failed, a checkpoint would be read as something that it is not, or a manifest that lies would be believed.
+// If this failed, a checkpoint would be misread, or a false manifest would be believed.
 #include "checkpoint/manifest.h"
 
 #include <functional>

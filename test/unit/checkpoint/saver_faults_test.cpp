@@ -1,5 +1,5 @@
-// If this failed, a disk that is full or broken, a kill, or a power cut in the midst of a save would cost the last good
-// checkpoint, or what is half of one would be loaded.
+// If this failed, a full or broken disk, a kill, or a power cut during a save would destroy the last good checkpoint,
+// or let an incomplete one be loaded.
 #include "checkpoint/saver.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// If this failed, operations would be missing from a run's account, or be altered by being counted.
+// If this failed, operations would be missing from a run's record of traffic, or metering would alter them.
 #include "comm/metered.h"
 
 #include <array>

@@ -1,4 +1,5 @@
-// If this failed, clipping would depend on where parameters live, or a gradient that is not finite would be trained on.
+// If this failed, clipping would depend on which rank holds a parameter, or gradients that are not finite would be
+// trained on.
 #include "optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>

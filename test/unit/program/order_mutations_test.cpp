@@ -1,5 +1,5 @@
-// If this failed, a program that forgets or misplaces an operation could be run: it would train another model and end
-// without an error.
+// If this failed, a program that lacks or misplaces an operation would be accepted: it would train another model and
+// end without an error.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
-// If this failed, an exception that ends a step would free memory that collectives under way still read and write: the
-// job would end by a crash, or by the complaint of another rank, instead of by its cause.
+// If this failed, an exception in the middle of a step would free memory that running collectives still read and write:
+// the job would end by a crash, or with another rank's complaint, instead of its cause.
 #include <malloc.h>
 
 #include <algorithm>
