@@ -34,7 +34,7 @@ enum class FileCall : std::uint8_t {
 // but not the disk: the files that a process leaves behind do not depend on them.
 class FaultyFiles : public base::FileSystem {
  public:
-  // Runs before each call; before a write, after half of its bytes were written. Runs for one thread at a time.
+  // Runs before each call, and in the middle of a write, after half of its bytes. Runs for one thread at a time.
   using Hook = std::function<void(FileCall, const base::Path&)>;
   explicit FaultyFiles(Hook hook) : hook_(std::move(hook)) {}
 
