@@ -7,12 +7,12 @@
 #     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
-#     With the label gpu the main takes the first GPU, on which tensor_device(Place::cuda) then is; where there is none the
-#     entry counts as skipped, with what is missing. One rank.
-#     What tests share in test/support/ is linked with the room that it is about: tessera_test_runs with train,
+#     With the label gpu (one rank only) the main takes the first GPU as tensor_device(Place::cuda); without a GPU the entry
+#     counts as skipped and prints what is missing.
+#     Shared code in test/support/ is linked with the room that it is about: tessera_test_runs with train,
 #     tessera_test_model and tessera_test_huggingface on request, tessera_test_files always.
-#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
-#     none in a build without CUDA.
+#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; a build
+#     without CUDA leaves it out.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/skips.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
@@ -26,14 +26,14 @@ target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tesse
 add_library(tessera_test_gpu_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/gpu_main.cpp)
 target_link_libraries(tessera_test_gpu_main PUBLIC tessera_test_session tessera_device PRIVATE tessera_flags)
 
-# Tests are compiled for a short build: what takes time in them is in lib/.
+# Tests are compiled with few optimisations, for a short build: their run time is spent in lib/.
 set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>)
 if(TESSERA_PCH)
   tessera_torch_headers(tessera_torch_test_headers)
   target_compile_options(tessera_torch_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
 endif()
 
-# What tests share, each compiled once.
+# Code that tests share, each compiled once.
 #   tessera_test_files        commands in processes of their own; a file system with faults
 #   tessera_test_model        the model as plain single-process code
 #   tessera_test_huggingface  HuggingFace folders
