@@ -1,10 +1,10 @@
 # Support for NVIDIA GPUs, if TESSERA_CUDA (auto, on or off) allows it. Sets TESSERA_WITH_CUDA and makes
 #   tessera::cuda_headers   the folders of cuda_runtime_api.h and nccl.h: for rooms with CUDA_SOURCES
 #   tessera::cuda_runtime   libcudart and libnccl too: for programs
-# Needs nvcc of the CUDA that LibTorch was built with, NCCL, and the libraries of libtorch_cuda.so. A program that does
-# what ours does at run time is built and run once to see that all fits; auto is off if it does not. Programs do not link
-# libtorch_cuda.so: lib/device/cuda/gpu.cpp loads it when there is a GPU, so that a run on the CPU starts as fast as in a
-# build without CUDA.
+# Needs nvcc of the CUDA that LibTorch was built with, NCCL, and the libraries of libtorch_cuda.so. A small program that
+# does what ours does at run time is built and run once to see that all fits; auto is off if it does not. Programs do not
+# link libtorch_cuda.so: lib/device/cuda/gpu.cpp loads it when there is a GPU, so that a run on the CPU starts as fast as
+# in a build without CUDA.
 set(TESSERA_WITH_CUDA OFF)
 
 if(DEFINED ENV{CUDACXX})

@@ -102,7 +102,8 @@ function(tessera_room room)
   tessera_use_torch_headers(${target} tessera_torch_headers ${room})
 endfunction()
 
-# In a build with CUDA, links PROGRAM with LIBRARY, which implements CUDA for the rooms. The linker's language stays C++.
+# In a build with CUDA, links PROGRAM with LIBRARY, which implements CUDA for the rooms. The linker's language stays
+# C++.
 function(tessera_link_cuda program library)
   if(TESSERA_WITH_CUDA)
     target_link_libraries(${program} PRIVATE ${library} tessera::cuda_headers)

@@ -7,12 +7,12 @@
 #     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
-#     With the label gpu (one rank only) the main takes the first GPU as tensor_device(Place::cuda); without a GPU the entry
-#     counts as skipped and prints what is missing.
+#     With the label gpu (one rank only) the main takes the first GPU as tensor_device(Place::cuda); without a GPU the
+#     entry counts as skipped and prints what is missing.
 #     Shared code in test/support/ is linked with the room that it is about: tessera_test_runs with train,
 #     tessera_test_model and tessera_test_huggingface on request, tessera_test_files always.
-#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; a build
-#     without CUDA leaves it out.
+#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; a
+#     build without CUDA leaves it out.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/skips.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)

@@ -17,7 +17,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// What an end may take on a machine that does other things too; a limit that ran out would take 120 s or more.
+// The time that an end may take on a busy machine; a limit that ran out would take 120 s or more.
 constexpr double generous = 40;
 
 // A run that ends only when something happens to it.

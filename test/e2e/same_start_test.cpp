@@ -59,7 +59,7 @@ class TwoHosts {
   SmallRun files_;
 };
 
-// Rank 1 is refused, once, for `difference`, before anything is written.
+// Checks that the run is refused once, because of `difference` on rank 1, before anything is written.
 void check_refused(const TwoHosts& hosts, const std::string& difference, const Words& more = {}) {
   CAPTURE(difference);
   const auto finished = hosts.run(more);

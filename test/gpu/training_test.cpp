@@ -107,7 +107,7 @@ TEST_CASE("the timeline of a GPU has every instruction once, one behind the othe
   }
 }
 
-// Operations for which the host waits, by name, in a step of `words` after the first.
+// Returns, by name, the operations for which the host waits in a step of `words` after the first.
 std::map<std::string, int> waits_of_a_step(const SmallRun& files, const Words& words) {
   PlacedRun run(files.settings(words), Place::cuda);
   static_cast<void>(run.train(1));

@@ -18,7 +18,7 @@ void check_agreement(const Fixture& fixture, const std::filesystem::path& weight
   CHECK(fmt::format("{}", fmt::join(found, "\n")) == "");
 }
 
-// A folder that is not found would be a test that does not run.
+// If a folder were not found, its test would silently not run.
 TEST_CASE("all 18 fixtures are there") { CHECK(Fixture::names().size() == 18); }
 
 TEST_CASE("float32: logits, losses, top-k choices and every gradient are HuggingFace's") {

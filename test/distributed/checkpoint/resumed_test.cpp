@@ -17,7 +17,7 @@ void run_to_the_end(const config::Settings& settings) {
   CHECK_ON_ALL(train::run(settings, world(), signals) == base::ExitCode::done);
 }
 
-// What is compared: rank 0's lines, and the bytes that each rank wrote of the last checkpoint.
+// The compared results: rank 0's lines, and the bytes that each rank wrote into the last checkpoint.
 bool same_ends(const std::filesystem::path& a, const std::filesystem::path& b, std::int64_t step) {
   const auto shard = "shard_0000" + std::to_string(world().rank()) + ".safetensors";
   const bool writes = std::filesystem::exists(checkpoint_of(a, step) / shard);

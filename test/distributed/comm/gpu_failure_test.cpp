@@ -11,7 +11,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// What an end may take on a machine that does other things too.
+// The time that an end may take on a busy machine.
 constexpr double generous = 60;
 
 // Two ranks of failing_gpus; rank 1 is the one that fails.

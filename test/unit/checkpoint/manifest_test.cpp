@@ -51,7 +51,7 @@ Manifest example() {
 
 Json json_of(const Manifest& manifest) { return Json::parse(to_text(manifest)); }
 
-// Of the example after a change.
+// Returns the refusal of the example after a change.
 std::string refusal(const std::function<void(Json&)>& change) {
   auto json = json_of(example());
   change(json);

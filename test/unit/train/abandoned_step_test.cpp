@@ -136,7 +136,7 @@ class LonelyRank final : public comm::Communicator {
   std::int64_t size_;
 };
 
-// Memory that is freed is overwritten, where an address checker does not find its use anyway.
+// While it lives, freed memory is overwritten (an address sanitizer would find its use anyway).
 class FreedMemoryOverwritten {
  public:
   FreedMemoryOverwritten() { mallopt(M_PERTURB, 0x5b); }
