@@ -1,10 +1,10 @@
-# NVIDIA GPUs, where TESSERA_CUDA (auto, on or off) lets them in. Sets TESSERA_WITH_CUDA and makes
+# Support for NVIDIA GPUs, if TESSERA_CUDA (auto, on or off) allows it. Sets TESSERA_WITH_CUDA and makes
 #   tessera::cuda_headers   the folders of cuda_runtime_api.h and nccl.h: for rooms with CUDA_SOURCES
 #   tessera::cuda_runtime   libcudart and libnccl too: for programs
-# Needed: nvcc of the CUDA that LibTorch was built with, NCCL, and the libraries of libtorch_cuda.so. That all fits is
-# tried once, by a program that does what ours does at run time; auto is off where it does not. Programs do not link
-# libtorch_cuda.so: lib/device/cuda/gpu.cpp loads it when there is a GPU, so that a run on the CPU starts as fast as in a
-# build without CUDA.
+# Needs nvcc of the CUDA that LibTorch was built with, NCCL, and the libraries of libtorch_cuda.so. A small program that
+# does what ours does at run time is built and run once to see that all fits; auto is off if it does not. Programs do not
+# link libtorch_cuda.so: lib/device/cuda/gpu.cpp loads it when there is a GPU, so that a run on the CPU starts as fast as
+# in a build without CUDA.
 set(TESSERA_WITH_CUDA OFF)
 
 if(DEFINED ENV{CUDACXX})
@@ -13,7 +13,7 @@ else()
   find_program(TESSERA_NVCC nvcc PATHS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin DOC "The CUDA compiler")
 endif()
 
-# Sets CUDA_MISSING to what stands in the way of CUDA and the way out, or to nothing.
+# Sets CUDA_MISSING to the reason why CUDA cannot be used and what to do about it, or to nothing.
 function(tessera_find_cuda)
   set(CUDA_MISSING "" PARENT_SCOPE)
   if(NOT TESSERA_NVCC)
@@ -28,13 +28,13 @@ and run scripts/setup.sh --cuda" PARENT_SCOPE)
   file(REAL_PATH ${TESSERA_NVCC} nvcc)
   cmake_path(GET nvcc PARENT_PATH toolkit)
   cmake_path(GET toolkit PARENT_PATH toolkit)
-  # The wheels that torch asks for lie beside it.
+  # The wheels on which torch depends are installed beside it.
   cmake_path(GET torch_dir PARENT_PATH packages)
   set(nvidia ${packages}/nvidia)
   find_path(TESSERA_CUDA_INCLUDE cuda_runtime_api.h PATHS ${toolkit} ${nvidia}/cu13 PATH_SUFFIXES include NO_DEFAULT_PATH)
   find_library(TESSERA_CUDART NAMES cudart libcudart.so.13 PATHS ${toolkit} ${nvidia}/cu13 PATH_SUFFIXES lib64 lib
                NO_DEFAULT_PATH)
-  # LibTorch's own NCCL goes before another: there can be one in a process.
+  # LibTorch's own NCCL is preferred, since a process can have only one.
   find_path(TESSERA_NCCL_INCLUDE nccl.h PATHS ${nvidia}/nccl ${toolkit} PATH_SUFFIXES include NO_DEFAULT_PATH)
   find_path(TESSERA_NCCL_INCLUDE nccl.h)
   find_library(TESSERA_NCCL NAMES nccl libnccl.so.2 PATHS ${nvidia}/nccl ${toolkit} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
@@ -46,7 +46,7 @@ and run scripts/setup.sh --cuda" PARENT_SCOPE)
   endif()
 endfunction()
 
-# Sets CUDA_MISSING likewise; caches TESSERA_CUDA_TRIED, what was tried and fits, and TESSERA_CUDA_VERSIONS.
+# Sets CUDA_MISSING likewise; caches TESSERA_CUDA_TRIED, the combination that works, and TESSERA_CUDA_VERSIONS.
 function(tessera_try_cuda)
   set(CUDA_MISSING "" PARENT_SCOPE)
   set(trying "${TESSERA_NVCC} ${CMAKE_CXX_COMPILER} ${torch_dir} ${TESSERA_CUDART} ${TESSERA_NCCL}")
@@ -75,8 +75,8 @@ or let CXX name a compiler that it takes" PARENT_SCOPE)
 and let nvcc be of the CUDA of LibTorch, with all of its libraries" PARENT_SCOPE)
     return()
   endif()
-  set(TESSERA_CUDA_TRIED "${trying}" CACHE INTERNAL "With what LibTorch's CUDA part starts")
-  set(TESSERA_CUDA_VERSIONS "${output}" CACHE INTERNAL "What it said")
+  set(TESSERA_CUDA_TRIED "${trying}" CACHE INTERNAL "The combination with which LibTorch's CUDA part starts")
+  set(TESSERA_CUDA_VERSIONS "${output}" CACHE INTERNAL "The versions that the trial printed")
 endfunction()
 
 string(TOLOWER "${TESSERA_CUDA}" cuda_asked)
@@ -115,7 +115,7 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 add_library(tessera_cuda_headers INTERFACE)
 add_library(tessera::cuda_headers ALIAS tessera_cuda_headers)
 target_include_directories(tessera_cuda_headers SYSTEM INTERFACE ${TESSERA_CUDA_INCLUDE} ${TESSERA_NCCL_INCLUDE})
-# As needed: a program that calls no NCCL does not load its 200 MB.
+# --as-needed: a program that does not call NCCL does not load its 200 MB.
 set(CMAKE_LINK_LIBRARY_USING_as_needed "LINKER:--push-state,--as-needed" "<LINK_ITEM>" "LINKER:--pop-state")
 set(CMAKE_LINK_LIBRARY_USING_as_needed_SUPPORTED TRUE)
 add_library(tessera_cuda_runtime INTERFACE)

@@ -1,5 +1,5 @@
-// Tried by cuda.cmake: does LibTorch's CUDA part, in the folder given as argument, load into a program that has the
-// CUDA runtime and NCCL? Prints their versions and exits with 0, or prints what is wrong. Needs no GPU.
+// Run by cuda.cmake: checks that LibTorch's CUDA part, in the folder given as argument, loads into a program that has
+// the CUDA runtime and NCCL. Prints their versions and exits with 0, or prints what is wrong. Needs no GPU.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -11,7 +11,7 @@
 
 __global__ void kernel(int* out) { *out = 1; }
 
-// The name of a CUDA runtime that is loaded beside another one, if any: then LibTorch and nvcc are of different CUDAs.
+// Adds the names of the CUDA runtimes that are loaded; if there are two, LibTorch and nvcc are of different CUDAs.
 static int note_runtime(dl_phdr_info* library, size_t, void* names) {
   const char* slash = std::strrchr(library->dlpi_name, '/');
   const std::string name = slash == nullptr ? library->dlpi_name : slash + 1;

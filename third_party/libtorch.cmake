@@ -1,13 +1,13 @@
 # tessera::libtorch, tensors and autograd: libtorch_cpu and libc10 themselves. Neither libtorch.so nor find_package(Torch),
-# because both want the whole CUDA toolkit.
+# because both need the whole CUDA toolkit.
 #
 # Looked for in TESSERA_TORCH_DIR (environment or cache variable; an unpacked libtorch, or the folder `torch` of Python's
 # site-packages), otherwise where scripts/setup.sh put it.
 #
 # Include order: a LibTorch folder also carries headers of other projects, fmt 12 among them, while our log library was
 # compiled with the system's fmt. The folder is therefore searched last (-idirafter, which makes it a system folder too):
-# <fmt/...> is the system's one in every room, and torch's own inline use of fmt compiles with it. The price: a LibTorch
-# of the system in /usr/include would win over it, so that is refused.
+# <fmt/...> is the system's one in every room, and torch's own inline use of fmt compiles with it. In return a LibTorch
+# of the system in /usr/include would take precedence over it, so that is refused.
 if(NOT TESSERA_TORCH_DIR AND DEFINED ENV{TESSERA_TORCH_DIR})
   set(TESSERA_TORCH_DIR $ENV{TESSERA_TORCH_DIR} CACHE PATH "LibTorch" FORCE)
 endif()

@@ -4,8 +4,8 @@
 #   tessera_room(NAME SOURCES files... [CUDA_SOURCES files...] [NO_CUDA_SOURCES files...] [NEEDS rooms...]
 #                [LINKS targets...])
 #     Static library tessera_NAME. NEEDS may name only rooms that the table allows (base needs no mention). A room whose
-#     last column starts with "torch" gets tessera::libtorch and the precompiled header. Of CUDA_SOURCES (.cpp or .cu)
-#     and NO_CUDA_SOURCES one is compiled, by TESSERA_WITH_CUDA: with CUDA's headers, in a build that has it.
+#     last column starts with "torch" gets tessera::libtorch and the precompiled header. CUDA_SOURCES (.cpp or .cu)
+#     are compiled, with CUDA's headers, if TESSERA_WITH_CUDA is on, and NO_CUDA_SOURCES if it is off.
 #   tessera_program(NAME SOURCES files... NEEDS rooms...)
 #     Program NAME in bin/.
 set(README ${CMAKE_SOURCE_DIR}/README.md)
@@ -50,7 +50,8 @@ function(tessera_check_needs room)
   endforeach()
 endfunction()
 
-# A precompiled header TARGET of LibTorch's tensors and of further headers, for targets with the same flags.
+# Makes TARGET, a precompiled header of LibTorch's tensors and of the further headers given, for targets with the same
+# flags.
 function(tessera_torch_headers target)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "// Compiles a precompiled header with torch.\n")
   add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cpp)
@@ -62,9 +63,9 @@ if(TESSERA_PCH)
   tessera_torch_headers(tessera_torch_headers)
 endif()
 
-# HEADERS is a target of tessera_torch_headers(); TARGET, which is of these rooms, uses it if one of them includes torch.
-# Up to eight of its sources are then compiled at once: they share torch's templates, which are most of the time. What a
-# source keeps to itself (in an anonymous namespace, or by `using`) needs a name of its own among its neighbours.
+# Lets TARGET, which uses the rooms given last, use HEADERS, made by tessera_torch_headers(), if one of them includes
+# torch. Up to eight of its sources are then compiled at once, for they share torch's templates, which take most of the
+# time. What a source keeps to itself (in an anonymous namespace, or by `using`) needs a name that no neighbour has.
 function(tessera_use_torch_headers target headers)
   foreach(room IN LISTS ARGN)
     if("${ROOM_HEAVY_${room}}" MATCHES "^torch" AND NOT "${ROOM_HEAVY_${room}}" MATCHES "^torch in")
@@ -106,7 +107,8 @@ function(tessera_room room)
   tessera_use_torch_headers(${target} tessera_torch_headers ${room})
 endfunction()
 
-# In a build with CUDA: the library that carries out what the rooms ask of it. The linker's language stays C++.
+# In a build with CUDA, links PROGRAM with LIBRARY, which implements CUDA for the rooms. The linker's language stays
+# C++.
 function(tessera_link_cuda program library)
   if(TESSERA_WITH_CUDA)
     target_link_libraries(${program} PRIVATE ${library} tessera::cuda_headers)

@@ -7,12 +7,12 @@
 #     RANKS the main starts the world of ranks (see test/support/ranks.h).
 #     DATA are files the tests read, relative to the folder; a missing one fails the entry by name. Tests find the source
 #     tree by the macro TESSERA_SOURCE_DIR.
-#     With the label gpu the main takes the first GPU, on which tensor_device(Place::cuda) then is; where there is none the
-#     entry counts as skipped, with what is missing. One rank.
-#     What tests share in test/support/ is linked with the room that it is about: tessera_test_runs with train,
+#     With the label gpu (one rank only) the main takes the first GPU as tensor_device(Place::cuda); without a GPU the
+#     entry counts as skipped and prints what is missing.
+#     Shared code in test/support/ is linked with the room that it is about: tessera_test_runs with train,
 #     tessera_test_model and tessera_test_huggingface on request, tessera_test_files always.
-#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; there is
-#     none in a build without CUDA.
+#     CUDA_DOUBLE: the test runs on test/support/cuda_double/ instead of the CUDA runtime and NCCL, without a GPU; a
+#     build without CUDA leaves it out.
 add_library(tessera_test_session STATIC ${CMAKE_SOURCE_DIR}/test/support/session.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/skips.cpp
                                         ${CMAKE_SOURCE_DIR}/test/support/watchdog.cpp)
@@ -26,16 +26,14 @@ target_link_libraries(tessera_test_ranked_main PUBLIC tessera_test_session tesse
 add_library(tessera_test_gpu_main OBJECT ${CMAKE_SOURCE_DIR}/test/support/gpu_main.cpp)
 target_link_libraries(tessera_test_gpu_main PUBLIC tessera_test_session tessera_device PRIVATE tessera_flags)
 
-# Tests are compiled for a short build: what takes time in them is in lib/. A local may have the name of something that a
-# neighbour, compiled together with it, keeps to itself.
-set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>
-                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-shadow> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>)
+# Tests are compiled with few optimisations, for a short build: their run time is spent in lib/.
+set(TESSERA_TEST_OPTIONS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:$<$<CONFIG:RelWithDebInfo>:-Og>>)
 if(TESSERA_PCH)
   tessera_torch_headers(tessera_torch_test_headers <c10/util/Logging.h>)  # before Catch2, which has a CHECK too
   target_compile_options(tessera_torch_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
 endif()
 
-# What tests share, each compiled once.
+# Code that tests share, each compiled once.
 #   tessera_test_files        commands in processes of their own; a file system with faults
 #   tessera_test_model        the model as plain single-process code
 #   tessera_test_huggingface  HuggingFace folders
@@ -49,6 +47,7 @@ function(tessera_test_library name)
   target_link_libraries(${name} PUBLIC tessera_base ${arg_NEEDS} ${arg_LINKS} PRIVATE Catch2::Catch2 tessera_flags)
   target_compile_options(${name} PRIVATE ${TESSERA_TEST_OPTIONS})
   tessera_use_torch_headers(${name} tessera_torch_test_headers ${rooms})
+  set_target_properties(${name} PROPERTIES TESSERA_TEST ON)
 endfunction()
 set(support ${CMAKE_SOURCE_DIR}/test/support)
 tessera_test_library(tessera_test_files SOURCES ${support}/command.cpp ${support}/faulty_files.cpp)
@@ -110,6 +109,7 @@ function(tessera_test room)
   tessera_link_cuda(${program} ${cuda})
   target_compile_options(${program} PRIVATE ${TESSERA_TEST_OPTIONS})
   tessera_use_torch_headers(${program} tessera_torch_test_headers ${rooms})
+  set_target_properties(${program} PROPERTIES TESSERA_TEST ON)
 
   if(NOT arg_RANKS)
     set(arg_RANKS 1)

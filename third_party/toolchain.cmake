@@ -1,5 +1,5 @@
-# The compiler's companions: ccache and a fast linker where they are installed, and the flags of our own code
-# (tessera_flags; third-party headers come in as system headers and are not measured by it).
+# ccache and a fast linker, if they are installed, and the flags of our own code (tessera_flags; third-party headers are
+# included as system headers, to which its warnings do not apply).
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # pch_defines and time_macros: ccache refuses precompiled headers without them. NOHASHDIR: build folders share results.
@@ -10,18 +10,19 @@ endif()
 
 add_library(tessera_flags INTERFACE)
 target_compile_features(tessera_flags INTERFACE cxx_std_20)
-# Designated initializers leave members at their defaults on purpose.
-set(warnings -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
+# Designated initializers leave members at their defaults on purpose. In a test a local may have the name of something that
+# a neighbour, compiled together with it, keeps to itself.
+set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:TESSERA_TEST>>,-Wshadow=local,-Wshadow>)
+set(warnings -Wall -Wextra ${shadow} -Wconversion -Wno-missing-field-initializers)
 if(TESSERA_WERROR)
   list(APPEND warnings -Werror)
 endif()
-# nvcc does not know them, but hands them to the C++ compiler.
+# nvcc does not know these warnings, but passes them on to the C++ compiler.
 list(JOIN warnings , warnings_by_nvcc)
 target_compile_options(tessera_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
                                                "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${warnings_by_nvcc}>")
 if(TESSERA_SANITIZE)
-  # The checks hide from the compiler what it knows otherwise: its warnings of values that may be uninitialised are
-  # wrong then (so says GCC's manual).
+  # With the checks GCC warns wrongly of values that may be uninitialised (see its manual on -Wmaybe-uninitialized).
   target_compile_options(tessera_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TESSERA_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-Wno-maybe-uninitialized>")
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
@@ -30,9 +31,9 @@ endif()
 find_program(MOLD_PROGRAM NAMES mold ld.mold)
 find_program(LLD_PROGRAM NAMES ld.lld)
 if(MOLD_PROGRAM)
-  # Without RELRO: of a program with thread-local zeros mold 1.10 lets that part begin in the gap before it, and where
-  # the gap has a page of its own (about one link in a thousand) the program does not start: "cannot apply additional
-  # memory protection after relocation".
+  # Without RELRO: in a program with zero-initialised thread-local data, mold 1.10 lets the RELRO part begin in the gap
+  # before it. If that gap has a page of its own (about one link in a thousand), the program does not start: "cannot apply
+  # additional memory protection after relocation".
   target_link_options(tessera_flags INTERFACE -fuse-ld=mold -Wl,-z,norelro)
 elseif(LLD_PROGRAM)
   target_link_options(tessera_flags INTERFACE -fuse-ld=lld)

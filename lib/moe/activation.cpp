@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t slots_per_task = 32;
 
-// T: of gate and up; R: of what is computed from them.
+// T is the type of gate and up, R that of their gradients.
 template <class T, class R>
 void differentiate(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight, const at::Tensor& d,
                    const ActivationGradient& result) {

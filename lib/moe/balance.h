@@ -2,8 +2,8 @@
 // (`load_balancing_loss_func`: not divided by k), and the router z-loss (Zoph et al. 2022,
 // https://arxiv.org/abs/2202.08906, 5).
 //
-// Each function gives this rank's share for one micro-step, without coefficient: shares add up over ranks.
-// Differentiable in the probabilities, results [] in their type.
+// Each function returns this rank's share for one micro-step, without the coefficient; the shares of all ranks are to
+// be summed. Results are [] in the type of the probabilities, and differentiable in these.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,11 @@
 
 namespace tessera::moe {
 
-// Pooled over layers: experts * sum_e f_e p_e, f_e = slots of e over layers and ranks / N, p_e = this rank's
-// probability of e over layers / N, N = routed_tokens * layers. probability: per MoE layer [sets, experts], summed over
-// sets here; count [layers, sets, experts] int64, summed over the ranks of the micro-step; routed_tokens: tokens of the
-// micro-step over all its ranks (0 gives 0).
+// Pooled over layers: experts * sum_e f_e p_e, where N = routed_tokens * layers, f_e = slots of expert e over all
+// layers and ranks / N, p_e = sum of this rank's probabilities of e over all layers / N.
+//
+// probability: per MoE layer [sets, experts], summed over sets here. count [layers, sets, experts] int64, summed over
+// the ranks of the micro-step. routed_tokens: tokens of the micro-step over all its ranks (0 gives 0).
 [[nodiscard]] at::Tensor pooled_balance(const std::vector<at::Tensor>& probability, const at::Tensor& count,
                                         double routed_tokens);
 
@@ -29,7 +30,7 @@ namespace tessera::moe {
 [[nodiscard]] at::Tensor sequence_balance(const std::vector<at::Tensor>& probability, const at::Tensor& count,
                                           const at::Tensor& sequence_starts);
 
-// Sum over layers of RouterStatistics::z; the caller divides by routed tokens x layers.
+// Returns the sum over layers of RouterStatistics::z; the caller divides by routed tokens * layers.
 [[nodiscard]] at::Tensor router_z_loss(const std::vector<at::Tensor>& z);
 
 }  // namespace tessera::moe

@@ -1,4 +1,4 @@
-// Token dispatch, the receiving side: slots by source -> slots by local expert.
+// Token dispatch, the receiving side: sorts the slots received from each source by local expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,14 @@ namespace tessera::moe {
 struct ExpertOrder {
   at::Tensor row;    // [slots] int64: row of each slot among all rows
   at::Tensor slot;   // [slots] int64: its place in received order; undefined if that is the same order (one source)
-  at::Tensor count;  // [local experts] int64; where source_expert_count was
+  at::Tensor count;  // [local experts] int64, on the device of source_expert_count
 };
 
-// slot [slots] int64: by source, then expert; row within its source's rows. source_row_count [sources],
-// source_expert_count [sources, local experts], both int64 on the CPU. Counts that do not add up to the slots, or a row
-// outside its source's, are refused. For slots on a GPU nothing is looked at that is there: rows are not checked, and
-// the counts of a single source may be there too.
+// Sorts received slots by local expert. slot [slots] int64, by source, then expert: the slot's row, counted within its
+// source's rows. source_row_count [sources] and source_expert_count [sources, local experts], both int64 on the CPU.
+//
+// Refuses counts that do not add up to the slots and rows outside their source's. If the slots are on a GPU, the host
+// reads nothing from there: it checks neither, and the counts of a single source may be there too.
 [[nodiscard]] ExpertOrder order_by_expert(const at::Tensor& slot, const at::Tensor& source_row_count,
                                           const at::Tensor& source_expert_count);
 

@@ -53,7 +53,7 @@ std::int64_t longest(const std::vector<Span>& spans) {
   return result;
 }
 
-// Expert by expert: the way of the CPU.
+// Runs expert by expert: on the CPU with GroupedPath::per_group.
 ForwardResult forward_by_expert(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
                                 const ExpertWeights& weights, Keep keep) {
   const auto &gate = ops::bound_value(*weights.gate), &up = ops::bound_value(*weights.up),
@@ -178,7 +178,7 @@ at::Tensor run_experts(const at::Tensor& rows, const at::Tensor& weight, const E
                "run_experts: not one wide weight for each slot");
   const auto keep = at::GradMode::is_enabled() ? Keep::for_backward : Keep::nothing;
   auto known = order;
-  // Where the products want them: brought there once, not in each.
+  // Moves the counts to where the products need them, once rather than in each product.
   if (path == ops::GroupedPath::per_group)
     known.count = order.count.cpu();
   else if (order.count.is_cpu())

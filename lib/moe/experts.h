@@ -15,9 +15,9 @@ struct ExpertWeights {
   device::Weight* down = nullptr;  // [experts, hidden, intermediate]
 };
 
-// rows [rows, hidden], weight [slots] in received order, wide type -> [rows, hidden]: for each row the sum over its
-// slots of weight * expert(row). One autograd function: backward adds into the three gradient buffers expert by expert
-// and gives the gradients of rows and weight. Kept: rows, weight, and gate and up products [slots, intermediate].
+// Returns [rows, hidden]: for each row the sum over its slots of weight * expert(row). rows [rows, hidden]; weight
+// [slots] in received order, in the wide type. One autograd function: backward adds into the three gradient buffers and
+// returns the gradients of rows and weight. Keeps rows, weight, and the gate and up products [slots, intermediate].
 [[nodiscard]] at::Tensor run_experts(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
                                      const ExpertWeights& weights, ops::GroupedPath path);
 

@@ -28,8 +28,8 @@ gpu::SlotsByRow slots_by_row(const at::Tensor& rows, const at::Tensor& row) {
   return rows.is_cpu() ? gpu::SlotsByRow() : gpu::slots_by_row(row, rows.size(0));
 }
 
-// Of the type of `rows`: for each of them the sum of its slots' values, formed in the wide type; of `second_values`
-// too, if they are defined.
+// Returns, in the type of `rows`, the sum of each row's slots' values (and of `second_values`, if defined), formed in
+// the wide type.
 at::Tensor sum_by_row(const at::Tensor& rows, const at::Tensor& row, const gpu::SlotsByRow& by_row,
                       const at::Tensor& values, const at::Tensor& second_values = {}) {
   if (!rows.is_cpu()) return gpu::sum_slots(values, by_row, rows.scalar_type(), second_values);
@@ -71,7 +71,7 @@ BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& w
   ops::add_grouped_outer_products(bound_gradient(*weights.down), d_y, d.activation, in.count, path);
   ops::add_grouped_outer_products(bound_gradient(*weights.gate), d.d_gate, x, in.count, path);
   ops::add_grouped_outer_products(bound_gradient(*weights.up), d.d_up, x, in.count, path);
-  // Added where their sums are formed, not in a copy before.
+  // Both are added where the sums over slots are formed, without a tensor for their sum.
   auto d_rows = sum_by_row(in.rows, in.row, in.by_row, multiply_back(d.d_gate, *weights.gate),
                            multiply_back(d.d_up, *weights.up));
   return {std::move(d_rows), d.d_weight};

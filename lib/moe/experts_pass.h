@@ -1,4 +1,5 @@
-// What a pass over the local experts takes and gives; the two ways to make one are tested against each other.
+// Inputs and results of one pass over the local experts. Two implementations are tested against each other: expert by
+// expert (experts.cpp) and all slots at once (here).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,17 +20,18 @@ struct ForwardResult {
 };
 
 struct BackwardInputs {
-  at::Tensor rows, weight, row, count, gate, up;  // weight in slot order
-  gpu::SlotsByRow by_row;                         // on a GPU
+  at::Tensor rows, weight, row, count, gate, up;  // weight in the slots' order by expert (ExpertOrder)
+  gpu::SlotsByRow by_row;                         // on a GPU only
   at::Tensor d_result;
 };
 
 struct BackwardResult {
   at::Tensor d_rows;    // of the type of `rows`, or wide
-  at::Tensor d_weight;  // wide, in slot order
+  at::Tensor d_weight;  // wide, in the slots' order by expert
 };
 
-// All slots at once, by grouped products: the way of GPUs, and of the path grouped_mm. `weight` in slot order.
+// Runs all slots at once by grouped products: on GPUs, and on the CPU with GroupedPath::grouped_mm. `weight` is in the
+// slots' order by expert.
 [[nodiscard]] ForwardResult forward_at_once(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
                                             const ExpertWeights& weights, ops::GroupedPath path, Keep keep);
 [[nodiscard]] BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& weights,

@@ -15,8 +15,8 @@
 namespace tessera::moe {
 namespace {
 
-// Appends the distinct tokens of slots [first, end) in ascending order to `rows` and writes each slot's place among
-// them.
+// Appends the distinct tokens of slots [first, end) in ascending order to `rows`, writes each slot's place among them
+// and returns their number.
 std::int64_t add_owner(const std::int64_t* token, std::int64_t first, std::int64_t end, std::int64_t tokens,
                        std::vector<std::int64_t>& rows, std::int64_t* send_slot) {
   std::vector<std::int64_t> place(static_cast<std::size_t>(tokens), -1);

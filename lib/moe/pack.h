@@ -14,22 +14,23 @@ struct SendPlan {
   at::Tensor row_token;     // [rows] int64: by owner, then token; a token at most once per owner
   at::Tensor row_count;     // [owners] int64 on the CPU
   at::Tensor send_slot;     // [slots] int64: the slot's row, counted within its owner's rows
-  at::Tensor expert_count;  // the slots', on the CPU if there are several owners: who sends must know it
+  at::Tensor expert_count;  // Slots::expert_count; on the CPU if there are several owners, for the sender
 };
 
-// Which tokens have slots, as far as is known without looking.
+// Whether the caller knows that every token has a slot.
 enum class Routed : std::uint8_t { some_tokens, every_token };
 
-// Whether rows are known to be all tokens in order; on the CPU that is seen by looking.
+// Whether the caller knows that the rows are all tokens in order; with `any` the CPU finds out by reading them.
 enum class Rows : std::uint8_t { any, all_tokens };
 
-// first_expert: per owner, ascending from 0; owner o has the experts from first_expert[o] to first_expert[o + 1] (maybe
-// none). Slots are sorted by expert, hence by owner: slot weights are sent as they are. For slots on a GPU the host
-// waits for the counts once, unless there is one owner and every token is routed.
+// Plans which rows go to which owner. first_expert: per owner, ascending from 0; owner o has the experts from
+// first_expert[o] up to, but without, first_expert[o + 1], perhaps none. Slots are sorted by expert, hence by owner, so
+// slot weights are sent in the order they have. For slots on a GPU the host waits for the counts once, unless there is
+// one owner and every token is routed.
 [[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
                                  Routed routed = Routed::some_tokens);
 
-// The rows to send: normed [tokens, hidden] -> [rows, hidden], differentiable. Where the plan's rows are all tokens in
+// Returns the rows to send: normed [tokens, hidden] -> [rows, hidden], differentiable. If the rows are all tokens in
 // order, the result shares memory with `normed`.
 [[nodiscard]] at::Tensor send_rows(const at::Tensor& normed, const at::Tensor& row_token, Rows rows = Rows::any);
 

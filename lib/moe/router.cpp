@@ -26,8 +26,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Sums over each token's slots. The places of slots in a matrix [tokens, experts] differ, so that on a GPU, whose
-// index_add_ adds in any order, the sum of a row is the same every time.
+// Sums over each token's slots. On a GPU index_add_ would add in any order; so there each slot is written to its own
+// place in a matrix [tokens, experts], whose row sums are the same every time.
 at::Tensor sums_of_tokens(const at::Tensor& per_slot, const at::Tensor& token, const at::Tensor& choice,
                           std::int64_t tokens, std::int64_t experts) {
   if (per_slot.is_cpu()) return at::zeros({tokens}, per_slot.options()).index_add_(0, token, per_slot);

@@ -14,8 +14,8 @@
 namespace tessera::moe {
 namespace {
 
-// The indices of the k largest of n values into `best`, largest first; of equal ones the lower index, NaN as the
-// smallest.
+// Writes the indices of the k largest of n values to `best`, largest first; of equal ones the lower index, with NaN as
+// the smallest.
 template <class Wide>
 void largest_k(const Wide* values, std::int64_t n, std::int64_t k, std::vector<Wide>& keys, std::int64_t* best) {
   std::int64_t found = 0;

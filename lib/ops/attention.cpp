@@ -33,8 +33,8 @@ struct Shape {
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
 };
 
-// One key head of one range of tokens: the work that is done on one thread. Its query rows are (token, head of the
-// group).
+// One key head of one range of tokens, which one thread computes. Its query rows are the pairs (token, query head of
+// the group).
 struct Part {
   std::int64_t first_token, tokens, kv_head;
 };
@@ -85,8 +85,8 @@ std::int64_t visible(std::int64_t token, std::int64_t first_key, std::int64_t ke
   return std::clamp<std::int64_t>(token + 1 - first_key, 0, keys);
 }
 
-// Scratch for one thread; blocks are views of it. Rows of scores are a few elements apart: rows that lie a power of two
-// apart share cache lines' places, which makes the products with transposed scores a quarter slower.
+// Scratch for one thread; blocks are views of it. A few unused elements separate rows of scores: rows a power of two
+// apart fall into the same cache sets, which makes the products with transposed scores a quarter slower.
 class Scratch {
  public:
   Scratch(std::int64_t rows, std::int64_t columns, const at::Tensor& like, std::int64_t gap = 0)
@@ -275,7 +275,7 @@ template <class Work>
 void run_parts(const at::Tensor& starts, const Shape& shape, const Work& work) {
   const auto parts = parts_of(starts, shape.kv_heads);
   at::parallel_for(0, static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    const at::NoGradGuard no_graph;  // threads of their own start with autograd on
+    const at::NoGradGuard no_graph;  // worker threads start with autograd enabled
     for (auto i = begin; i < end; ++i) work.run(parts[static_cast<std::size_t>(i)]);
   });
 }

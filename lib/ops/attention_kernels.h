@@ -10,15 +10,16 @@
 
 namespace tessera::ops {
 
-// The state of one query row over the key blocks seen so far: sum_i e^(score_i - maximum), relative to the maximum.
+// The softmax of one query row over the key blocks seen so far: the largest scaled score, and the sum of e^(scaled
+// score - maximum).
 template <class Wide>
 struct SoftmaxState {
   Wide maximum = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 };
 
-// Turns the scores of one row against a key block into e^(scale * score - new maximum), zero from `valid` on, and gives
-// the factor by which what was summed before must be multiplied.
+// Replaces the scores of one row against a key block by e^(scale * score - new maximum), and by zero from `valid` on.
+// Returns the factor by which the caller must multiply its sums over earlier blocks.
 template <class Wide>
 TESSERA_INLINE Wide extend_softmax(SoftmaxState<Wide>& state, Wide* scores, Wide scale, std::int64_t valid,
                                    std::int64_t n) {
@@ -36,7 +37,8 @@ TESSERA_INLINE Wide extend_softmax(SoftmaxState<Wide>& state, Wide* scores, Wide
   return factor;
 }
 
-// scores -> probabilities, and d_probability -> gradient of the scores (times scale), zero from `valid` on.
+// Replaces `scores` by probabilities and d_probability by the gradient of the unscaled scores, both by zero from
+// `valid` on. delta is the sum over the row of d(result) * result.
 template <class Wide>
 TESSERA_INLINE void softmax_row_gradient(Wide* scores, Wide* d_probability, Wide scale, Wide logsumexp, Wide delta,
                                          std::int64_t valid, std::int64_t n) {

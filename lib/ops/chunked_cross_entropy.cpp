@@ -27,13 +27,13 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 constexpr std::int64_t ignored = -100;
-// Elements between rows of logits: rows that lie a power of two apart share cache lines' places, and the products that
-// read or write them become a tenth slower.
+// Unused elements between rows of logits: rows a power of two apart fall into the same cache sets, and the products
+// that read or write them become a tenth slower.
 constexpr std::int64_t row_gap = 16;
-constexpr std::int64_t sum_block =
-    2048;  // terms of a softmax that are summed in the wide type before float64 takes over
+// Terms of a softmax that are summed in the wide type before float64 takes over.
+constexpr std::int64_t sum_block = 2048;
 
-// Cross entropy of one row of logits; the row becomes e^(logit - maximum), and their sum is given.
+// Returns the cross entropy of one row of logits, replaces the row by e^(logit - maximum) and sets `sum` to their sum.
 template <class Wide>
 TESSERA_INLINE double row_loss(Wide* logits, std::int64_t label, std::int64_t n, double& sum) {
   const Wide maximum = simd::largest(logits, n);
@@ -53,7 +53,7 @@ TESSERA_INLINE double row_loss(Wide* logits, std::int64_t label, std::int64_t n,
   return std::log(sum) + static_cast<double>(maximum) - at_label;
 }
 
-// From e^(logit - maximum) and their sum: scale * (softmax - one at the label).
+// Replaces e^(logit - maximum), whose sum is `sum`, by scale * (softmax - one at the label).
 template <class Wide>
 TESSERA_INLINE void row_gradient(Wide* exponentials, std::int64_t label, std::int64_t n, double sum, double scale) {
   const auto factor = static_cast<Wide>(scale / sum);
@@ -62,7 +62,8 @@ TESSERA_INLINE void row_gradient(Wide* exponentials, std::int64_t label, std::in
   exponentials[label] -= static_cast<Wide>(scale);
 }
 
-// Losses of the rows of `logits`, added in row order; with Want::gradient the logits become their gradient.
+// Returns the losses of the rows of `logits`, summed in row order; with Want::gradient replaces the logits by their
+// gradient.
 template <class Wide>
 double losses(const at::Tensor& logits, const std::int64_t* labels, double scale, Want want) {
   const auto rows = logits.size(0), n = logits.size(1), stride = logits.stride(0);
@@ -82,7 +83,7 @@ double losses(const at::Tensor& logits, const std::int64_t* labels, double scale
   return total;
 }
 
-// Tokens with a target. A chunk of them without gaps is a view of the hidden rows, any other a copy.
+// Finds the tokens that have a target.
 Targets find_targets(const at::Tensor& labels, std::int64_t vocabulary) {
   Targets targets;
   const auto list = labels.contiguous();
@@ -110,6 +111,7 @@ Losses run_chunks(const at::Tensor& hidden, const at::Tensor& labels, const devi
   if (want == Want::gradient) result.d_hidden = at::zeros(hidden.sizes(), hidden.options().requires_grad(false));
   for (std::int64_t first = 0; first < count; first += chunk_tokens) {
     const auto rows = std::min(chunk_tokens, count - first), token = targets.tokens[static_cast<std::size_t>(first)];
+    // A chunk of adjacent tokens is a view of the hidden rows, any other a copy.
     const bool no_gaps = targets.tokens[static_cast<std::size_t>(first + rows - 1)] - token == rows - 1;
     const auto index = at::empty({no_gaps ? 0 : rows}, labels.options());
     if (!no_gaps) std::copy_n(targets.tokens.data() + first, rows, index.mutable_data_ptr<std::int64_t>());
@@ -142,7 +144,7 @@ struct ChunkedCrossEntropy : Function<ChunkedCrossEntropy> {
     return result.sum.mul(scale).to(wide_type(hidden.scalar_type()));
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    // On a GPU looking at it would make the host wait.
+    // Not checked on a GPU, where reading the value would make the host wait.
     base::expect(!gradients[0].is_cpu() || gradients[0].item<double>() == 1.0,
                  "the gradient of the chunked loss was formed for an incoming gradient of 1");
     auto d_hidden = context->saved_data["d_hidden"].toTensor();

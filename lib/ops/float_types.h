@@ -21,7 +21,7 @@ struct WideOf<double> {
 template <class T>
 using wide_of = typename WideOf<T>::type;
 
-// body.template operator()<T>() with T float, double or c10::BFloat16.
+// Returns body.template operator()<T>(), where T is the C++ type of `type`: float, double or c10::BFloat16.
 template <class Body>
 decltype(auto) with_float_type(c10::ScalarType type, const Body& body) {
   base::expect(type == c10::ScalarType::Float || type == c10::ScalarType::Double || type == c10::ScalarType::BFloat16,
@@ -31,7 +31,7 @@ decltype(auto) with_float_type(c10::ScalarType type, const Body& body) {
   return body.template operator()<float>();
 }
 
-// body.template operator()<T>() with T float or double.
+// Returns body.template operator()<T>(), where T is the C++ type of `type`: float or double.
 template <class Body>
 decltype(auto) with_wide_type(c10::ScalarType type, const Body& body) {
   base::expect(type == c10::ScalarType::Float || type == c10::ScalarType::Double,

@@ -25,7 +25,7 @@ GroupedPath choose_grouped_path(at::ScalarType type, at::DeviceType device, cons
   // 192 x 256, 16384 slots, one core (Zen 4, sgemm 102 GFLOP/s), forward + backward of run_experts: float32 186 ms per
   // group, 218 ms grouped_mm; bfloat16 199 ms and 187 ms, but that needs bfloat16 instructions: without them its
   // products are 40 times slower.
-  // On a GPU its kernel is for bfloat16 (of others it is a loop for which the host waits).
+  // On a GPU its kernel is for bfloat16 (for other types it is a loop for which the host waits).
   if (device == at::kCPU || type != at::kBFloat16 || !grouped_mm_allowed(type, shape)) return GroupedPath::per_group;
   return GroupedPath::grouped_mm;
 }
@@ -46,7 +46,7 @@ at::Tensor group_ends(const at::Tensor& counts, at::Device device) {
 
 at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& counts, const at::Tensor& weight,
                            GroupedPath path) {
-  // (It refuses the strides of an empty tensor.)
+  // at::_grouped_mm refuses the strides of an empty tensor.
   if (path == GroupedPath::grouped_mm && rows.size(0) > 0)
     return at::_grouped_mm(rows, weight.transpose(1, 2), group_ends(counts, rows.device()));
   const auto result = at::empty({rows.size(0), weight.size(1)}, rows.options().requires_grad(false));
@@ -75,11 +75,11 @@ at::Tensor grouped_multiply_back(const at::Tensor& d, const at::Tensor& counts, 
 void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,
                                 const at::Tensor& counts, GroupedPath path) {
   if (rows.size(0) == 0) return;
-  // On the CPU, and of other types, it would be a loop that makes a copy of the gradient first.
+  // On the CPU at::_grouped_mm would be a loop that needs a second tensor of the gradient's shape.
   if (path == GroupedPath::grouped_mm && !rows.is_cpu()) {
     at::Tensor sum = gradient;
     const auto product = at::_grouped_mm(d.t(), rows, group_ends(counts, rows.device()));
-    // Of a group without rows some GPUs leave whatever was in memory (pytorch issue 172439), NaN perhaps.
+    // For a group without rows some GPUs leave memory uninitialised (pytorch issue 172439), perhaps with NaN.
     const auto has_rows = counts.to(rows.device(), /*non_blocking=*/true).gt(0).view({-1, 1, 1});
     sum.add_(at::where(has_rows, product, at::zeros({}, product.options())));
     return;

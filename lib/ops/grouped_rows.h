@@ -1,5 +1,5 @@
-// The three products of product.h for rows sorted by group, without autograd. counts [groups] int64; where they are not
-// on the CPU, the host waits for them unless the path is grouped_mm.
+// The three products of product.h for rows sorted by group, without autograd. counts [groups] int64 are the numbers of
+// rows; if they are not on the CPU, the host waits for them unless the path is grouped_mm.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,19 +12,21 @@
 
 namespace tessera::ops {
 
-// body(group, first row, rows) for every group that has rows, in order.
+// Calls body(group, first row, number of rows) for every group that has rows, in order.
 void for_groups(const at::Tensor& counts, const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
 
-// rows [n, inner], weight [groups, outer, inner] -> [n, outer] of the rows' type.
+// Multiplies each row by its group's transposed matrix: rows [n, inner], weight [groups, outer, inner] -> [n, outer] of
+// the rows' type.
 [[nodiscard]] at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& counts, const at::Tensor& weight,
                                          GroupedPath path);
 
-// d [n, outer] -> [n, inner] of the weight's type; on the CPU, per group, wide.
+// Multiplies each row of d by its group's matrix: d [n, outer] -> [n, inner] of the weight's type, or, by per_group on
+// the CPU, of its wide type.
 [[nodiscard]] at::Tensor grouped_multiply_back(const at::Tensor& d, const at::Tensor& counts, const at::Tensor& weight,
                                                GroupedPath path);
 
-// gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner]. By grouped_mm on a GPU there is a
-// product of the gradient's shape in the rows' type meanwhile.
+// Adds to each group's gradient: gradient [groups, outer, inner] += per group d^T [n, outer] * rows [n, inner]. By
+// grouped_mm on a GPU this takes a temporary tensor of the gradient's shape in the rows' type.
 void add_grouped_outer_products(const at::Tensor& gradient, const at::Tensor& d, const at::Tensor& rows,
                                 const at::Tensor& counts, GroupedPath path);
 

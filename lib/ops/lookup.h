@@ -7,8 +7,8 @@
 
 namespace tessera::ops {
 
-// ids [n] int64 (each within the weight's rows), weight [rows, hidden] -> [n, hidden]. Backward adds each row's
-// gradient into Weight::gradient() in the order of `ids`. Only the ids are kept.
+// Returns the rows `ids` of the weight: ids [n] int64 (each within the weight's rows), weight [rows, hidden] -> [n,
+// hidden]. Backward adds each row's gradient into Weight::gradient() in the order of `ids`. Keeps only the ids.
 [[nodiscard]] at::Tensor lookup(const at::Tensor& ids, device::Weight& weight);
 
 }  // namespace tessera::ops

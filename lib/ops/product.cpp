@@ -18,7 +18,7 @@ bool is_narrow(const at::Tensor& tensor) { return tensor.scalar_type() != wide_t
 
 at::Tensor widen(const at::Tensor& tensor) { return tensor.to(wide_type(tensor.scalar_type())); }
 
-// Calls body(first, widened rows of `matrix` from `first` on) until all rows were seen.
+// Calls body(first, widened rows of `matrix` from `first` on) for each block of rows.
 template <class Body>
 void for_widened_blocks(const at::Tensor& matrix, Body body) {
   const auto outer = matrix.size(0);
@@ -32,7 +32,7 @@ void multiply_on_gpu(const at::Tensor& out, const at::Tensor& a, const at::Tenso
   const auto type = is_narrow(a) ? a.scalar_type() : b.scalar_type();
   const auto left = a.to(type), right = b.to(type);
   at::Tensor result = out;
-  if (a.size(1) == 0 || result.numel() == 0) {  // nothing to multiply: kernels that widen need not take it
+  if (a.size(1) == 0 || result.numel() == 0) {  // nothing to multiply, which kernels that widen may refuse
     if (into == Into::overwrite) result.zero_();
     return;
   }

@@ -22,7 +22,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Rows of which the gain's gradient is summed in one piece; pieces are then added in order, whatever the threads.
+// The gain's gradient is summed over pieces of so many rows, then over the pieces in order: the sum does not depend on
+// the number of threads.
 constexpr std::int64_t rows_per_piece = 256;
 
 // second may be null: then `sum` is not written and the norm is of `first`. Returns 1 / root mean square.

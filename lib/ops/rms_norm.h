@@ -8,8 +8,8 @@
 
 namespace tessera::ops {
 
-// input [..., n], gain [n] -> [..., n]: over the last dim, so also per head of [tokens, heads, head_dim]. Backward adds
-// into the gain's gradient buffer. Kept: the input and one wide number per row.
+// Normalises over the last dim, so also each head of [tokens, heads, head_dim]: input [..., n], gain [n] -> [..., n].
+// Backward adds into the gain's gradient buffer. Keeps the input and one wide number per row.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& input, device::Weight& gain, double epsilon);
 
 struct SumAndNorm {
@@ -17,7 +17,7 @@ struct SumAndNorm {
   at::Tensor normed;  // rms_norm(sum)
 };
 
-// Residual addition and norm in one pass forward and one backward. first, second [tokens, n].
+// Adds the residual and normalises the sum, in one pass forward and one backward. first, second [tokens, n].
 [[nodiscard]] SumAndNorm add_rms_norm(const at::Tensor& first, const at::Tensor& second, device::Weight& gain,
                                       double epsilon);
 

@@ -69,7 +69,7 @@ void add_rows(const at::Tensor& sum, const at::Tensor& index, const at::Tensor& 
   if (rows.numel() == 0) return;
   if (!sum.is_cpu()) {
     at::Tensor target = sum;
-    // In the order of the index too: the kernel sorts before it adds, while index_add_ adds by atomics in any order.
+    // Also in index order: this kernel sorts before it adds, while index_add_ adds by atomics in any order.
     target.index_put_({index}, rows.to(sum.scalar_type()), /*accumulate=*/true);
     return;
   }

@@ -1,4 +1,4 @@
-// Loops over plain memory that use the vector units of the processor they run on, from one compilation.
+// Compiles loops over plain memory for AVX2 as well as for the baseline processor, and picks one when the program runs.
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@ __attribute__((target("avx2,fma"))) void run_with_avx2(const Body& body) {
 }
 #endif
 
-// Runs body(), which must be a lambda marked __attribute__((always_inline)) that calls only TESSERA_INLINE functions:
-// its loops marked `omp simd` are then compiled for AVX2 too, and those are taken if the processor has it.
+// Runs body(), compiled for AVX2 if the processor has AVX2 and FMA; loops marked `omp simd` are vectorised. `body` must
+// be a lambda marked __attribute__((always_inline)) that calls only TESSERA_INLINE functions.
 template <class Body>
 void run(const Body& body) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -28,7 +28,8 @@ void run(const Body& body) {
   body();
 }
 
-// e^x for loops marked `omp simd`: below -87.3 zero, above 88.7 infinite; NaN stays. Within 2 units in the last place.
+// e^x for loops marked `omp simd`, within 2 units in the last place: zero below -87.3, infinite above 88.7, NaN for
+// NaN.
 // (Cephes expf: x = n ln 2 + r, |r| <= ln(2) / 2, a polynomial in r.)
 TESSERA_INLINE float exp(float x) {
   constexpr float round_to_integer = 12582912.F;  // 1.5 * 2^23

@@ -5,7 +5,7 @@
 
 namespace tessera::ops {
 
-// gate, up: equal shapes and types -> the same; differentiable. Computed in the wide type.
+// Returns silu(gate) * up for tensors of equal shape and type; differentiable. Computed in the wide type.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 }  // namespace tessera::ops

@@ -17,8 +17,8 @@ TESSERA_INLINE void swiglu_row(const T* gate, const T* up, wide_of<T> scale, R* 
   }
 }
 
-// From d = d(result): the gradients of gate and up (times scale), the activation times scale again, and, returned,
-// sum_i d_i * silu(gate_i) * up_i, the gradient of scale. d_gate may be `gate` itself, d_up `up` itself.
+// Writes the gradients of gate and up, given the gradient `d` of the result, and the result of swiglu_row again.
+// Returns the gradient of scale, sum_i d_i * silu(gate_i) * up_i. d_gate may be `gate` itself, d_up `up` itself.
 template <class T, class D, class R>
 TESSERA_INLINE wide_of<T> swiglu_row_gradient(const T* gate, const T* up, const D* d, wide_of<T> scale, R* d_gate,
                                               R* d_up, R* result, std::int64_t n) {

@@ -1,4 +1,4 @@
-// What the two ways of ops::chunked_cross_entropy, on the CPU and on a GPU, have in common.
+// Types that the CPU and GPU implementations of ops::chunked_cross_entropy share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +16,8 @@ struct Targets {
 enum class Want : std::uint8_t { loss, gradient };
 
 struct Losses {
-  at::Tensor sum;       // [] float64: of the targets' cross entropies
-  at::Tensor d_hidden;  // as hidden; with Want::gradient
+  at::Tensor sum;       // [] float64: cross entropies of the targets, summed
+  at::Tensor d_hidden;  // like hidden; only with Want::gradient
 };
 
 }  // namespace tessera::ops

@@ -1,4 +1,4 @@
-// Numbers of the host as a tensor elsewhere, without the host waiting for it.
+// Copies from the host to a device without making the host wait for the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,11 +8,11 @@
 
 namespace tessera::ops {
 
-// A tensor on the CPU, to `device`: itself if that is the CPU. From pinned memory the copy runs while the host goes on;
-// so it does from other memory, but for the time of copying it once more.
+// Returns `host`, a tensor on the CPU, on `device`: itself if that is the CPU. The copy to a GPU runs while the host
+// goes on; of memory that is not pinned the host first makes a pinned copy.
 [[nodiscard]] at::Tensor upload(const at::Tensor& host, at::Device device);
 
-// [numbers.size()] int64.
+// Returns `numbers` on `device`, as [numbers.size()] int64.
 [[nodiscard]] at::Tensor upload(std::span<const std::int64_t> numbers, at::Device device);
 
 }  // namespace tessera::ops

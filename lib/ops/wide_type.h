@@ -1,4 +1,4 @@
-// The type in which a compute type's sums, statistics and losses are formed (DESIGN 7).
+// The wide type of a compute type: sums, statistics and losses are formed in it.
 #pragma once
 
 #include <c10/core/ScalarType.h>

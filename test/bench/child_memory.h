@@ -6,8 +6,8 @@
 
 namespace tessera::bench {
 
-// Bytes by which the peak resident size of a forked child grows over that of a child that does nothing. The caller has
-// no threads. Throws std::runtime_error if the child fails.
+// Runs `body` in a forked child; returns the bytes by which its peak resident size exceeds that of a child that does
+// nothing. The caller must have no other threads. Throws std::runtime_error if the child fails.
 [[nodiscard]] std::int64_t peak_bytes(const std::function<void()>& body);
 
 }  // namespace tessera::bench

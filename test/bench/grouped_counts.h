@@ -1,4 +1,4 @@
-// Uneven numbers of rows for grouped products, the cases of the benchmarks of them.
+// Uneven numbers of rows per group, for the benchmarks of grouped products.
 #pragma once
 
 #include <cmath>
@@ -11,10 +11,10 @@ namespace tessera::bench {
 
 struct GroupedCase {
   std::string name;
-  std::vector<std::int64_t> counts;  // of rows, one a group
+  std::vector<std::int64_t> counts;  // rows of each group
 };
 
-// `rows` in proportion to `share`.
+// Divides `rows` in proportion to `share`.
 inline std::vector<std::int64_t> counts_in_proportion(const std::vector<double>& share, std::int64_t rows) {
   double sum = 0, before = 0;
   for (const double s : share) sum += s;
@@ -29,7 +29,7 @@ inline std::vector<std::int64_t> counts_in_proportion(const std::vector<double>&
   return counts;
 }
 
-// At least 6 groups.
+// Returns the cases for `groups` groups, at least 6, and `rows` rows.
 inline std::vector<GroupedCase> grouped_cases(std::int64_t groups, std::int64_t rows) {
   const auto size = static_cast<std::size_t>(groups);
   std::vector<double> uniform(size, 1.0), zipf, one_hot(size, 0.0), partly_empty;

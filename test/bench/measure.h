@@ -1,5 +1,5 @@
-// Times of repeated calls, for the small benchmarks. All run on one thread and wait for nothing, so its processor time
-// is what counts: other processes then disturb the figures only through the caches.
+// Measures repeated calls, for the small benchmarks. These run on one thread and wait for nothing, so the processor
+// time of the thread counts: other processes disturb the figures only through the caches.
 #pragma once
 
 #include <time.h>
@@ -11,7 +11,7 @@
 
 namespace tessera::bench {
 
-// Processor seconds of the calling thread.
+// Returns the processor seconds of the calling thread.
 inline double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -24,7 +24,7 @@ inline double median(std::vector<double> times) {
   return *middle;
 }
 
-// The median over as many calls as fit into `budget` seconds, at least five, after one call that does not count.
+// Returns the median time of as many calls as fit into `budget` seconds, at least five, after one warm-up call.
 template <class Body>
 double median_seconds(const Body& body, double budget = 0.7) {
   body();
@@ -39,7 +39,7 @@ double median_seconds(const Body& body, double budget = 0.7) {
   return median(std::move(times));
 }
 
-// Both bodies in turn, so that a disturbance of the machine meets both: the medians of their times.
+// Median times of two bodies that are called in turn, so that a disturbance of the machine meets both.
 struct TwoTimes {
   double first = 0, second = 0;
 };

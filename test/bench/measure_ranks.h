@@ -1,4 +1,4 @@
-// Times of calls that several ranks make together, for the small benchmarks under mpirun.
+// Measures calls that several ranks make together, for the small benchmarks under mpirun.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 namespace tessera::bench {
 
-// Collective over all ranks: seconds of the slowest one, from a barrier on.
+// Collective over all ranks. Returns the seconds that the slowest rank needs, counted from a barrier.
 template <class Call>
 double time_of(const Call& call) {
   MPI_Barrier(MPI_COMM_WORLD);

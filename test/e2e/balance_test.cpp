@@ -1,4 +1,5 @@
-// If this failed, balance or z-loss would be added twice, never, or into what evaluation reports.
+// If this failed, the balance loss or the z-loss would be added twice or never, or would be part of the evaluation's
+// loss.
 #include <malloc.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// If this failed, bfloat16 would compute another loss than float32 with weights that are trained.
+// If this failed, bfloat16 would give a loss that differs from float32's by more than rounding, with trained weights.
 #include <algorithm>
 #include <cmath>
 

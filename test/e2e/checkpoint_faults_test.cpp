@@ -1,4 +1,4 @@
-// If this failed, a full disk would end a run or cost its last good checkpoint, a save that fails would go unseen, or
+// If this failed, a full disk would end a run or destroy its last good checkpoint, a failed save would go unnoticed, or
 // two jobs would write into one folder.
 #include <signal.h>
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ std::uint64_t bytes_in(const std::filesystem::path& folder) {
   return bytes;
 }
 
-// The latest checkpoint, every byte of it verified.
+// Returns the latest checkpoint, with every byte verified.
 std::int64_t verified_latest(const std::filesystem::path& output) {
   const auto step = checkpoint::latest_step(output);
   REQUIRE(step.has_value());
@@ -160,7 +160,7 @@ TEST_CASE("CKP-2: a read-only folder is refused with path and reason before trai
   CHECK_THAT(train_to_the_end(run, from(output)).err, ContainsSubstring("resumed from"));
 }
 
-// Wherever rank `rank` of a job runs: how long its files may become. Its writes then fail with "File too large".
+// Limits the length of files that rank `rank` of a job writes; longer writes fail with "File too large".
 void limit_files(const Command& job, int rank, rlim_t bytes) {
   rlimit limit{};
   const auto process = process_of_rank(job, rank);

@@ -1,4 +1,4 @@
-// If this failed, a run that is killed while it saves would lose its last checkpoint, or go on from half of one.
+// If this failed, a run that is killed while it saves would lose its last checkpoint, or resume from an incomplete one.
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int ranks = 2;
 
-// What a kill waits for: something that appears on the disk, and a random time after it.
+// The moment of a kill: a random time after something appears on the disk.
 enum class Moment { shards, manifest, name, latest };
 
 const char* name_of(Moment moment) {
@@ -128,7 +128,7 @@ std::int64_t last_step_in(const std::filesystem::path& metrics) {
   return std::atoll(line.c_str() + at + key.size());
 }
 
-// The latest checkpoint, every byte of it verified.
+// Returns the latest checkpoint, with every byte verified.
 std::int64_t verified_latest(const std::filesystem::path& output) {
   const auto step = checkpoint::latest_step(output);
   REQUIRE(step.has_value());

@@ -1,5 +1,5 @@
-// If this failed, an output folder under an unusual name would lose its checkpoints, or a damaged checkpoint would be
-// trained on, or be refused without saying what is wrong.
+// If this failed, checkpoints in an output folder with an unusual name would be lost, or a damaged checkpoint would be
+// loaded, or be refused without a reason.
 #include <filesystem>
 #include <fstream>
 

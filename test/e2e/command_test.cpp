@@ -1,4 +1,4 @@
-// If this failed, the command would not be what its README says: signals, launchers, refusals, exit codes.
+// If this failed, the command would not behave as its README says: signals, launchers, refusals, exit codes.
 #include <signal.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// If this failed, tessera-convert would write other bytes on several ranks than on one, change weights on their way, or
-// call something damaged whole.
+// If this failed, tessera-convert would write other bytes on several ranks than on one, change weights, or accept a
+// damaged checkpoint.
 #include <filesystem>
 #include <fstream>
 #include <set>

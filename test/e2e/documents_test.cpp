@@ -1,4 +1,5 @@
-// If this failed, packed documents would see or predict each other, or short ones would weigh more than long ones.
+// If this failed, packed documents would attend to or predict each other, or tokens of short documents would weigh more
+// than those of long ones.
 #include <cmath>
 
 #include "data/window.h"

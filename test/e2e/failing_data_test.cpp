@@ -1,5 +1,5 @@
-// If this failed, data that cannot be read in the middle of a run would cost all that was trained, or end it without
-// saying which file it was.
+// If this failed, data that cannot be read in the middle of a run would destroy the training so far, or end the run
+// without naming the file.
 #include <filesystem>
 
 #include "resumed_run.h"
@@ -23,7 +23,7 @@ Documents documents(std::int64_t count, std::int64_t bad = -1) {
   return all;
 }
 
-// Code 2 and one message, that of the rank which met the faulty id, and the checkpoint of the step before.
+// Checks for code 2, one message by the rank that met the faulty id, and the checkpoint of the step before.
 std::int64_t saved_before_the_end(const Ran& ended, const SmallRun& run, const std::string& file) {
   INFO(ended.err);
   CHECK(ended.code == 2);
@@ -36,7 +36,7 @@ std::int64_t saved_before_the_end(const Ran& ended, const SmallRun& run, const s
   return steps;
 }
 
-// That what is saved is what a run of so many steps saves.
+// Checks that the saved checkpoint equals that of a run of so many steps.
 void check_saved(const SmallRun& run, const Words& words, std::int64_t steps, int ranks) {
   const auto whole = run.folder() / "whole";
   train_to_the_end(run, joined(joined(words, into(whole)), {"--train.max_steps", std::to_string(steps)}), ranks);

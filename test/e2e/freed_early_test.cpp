@@ -1,4 +1,4 @@
-// If this failed, debug.poison_freed would not see a unit that is freed before its last use.
+// If this failed, debug.poison_freed would not detect a unit that is freed before its last use.
 #include <algorithm>
 #include <cmath>
 

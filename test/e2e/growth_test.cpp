@@ -1,4 +1,4 @@
-// If this failed, a run would take more memory, files or threads the longer it lasts, and a long one would end by that.
+// If this failed, a run would take more memory, files or threads the longer it lasts, until it cannot go on.
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::int64_t last_step(const std::filesystem::path& file) {
   return at == std::string::npos ? 0 : std::stoll(text.substr(at + key.size(), 20));
 }
 
-// What a process holds: the most that was seen of each.
+// The resources of a process: the largest value seen of each.
 struct Holding {
   std::int64_t anonymous_kib = 0, threads = 0, files = 0, mappings = 0;
 
@@ -68,12 +68,12 @@ Holding holding_of(pid_t process) {
   return now;
 }
 
-// Around step `settled`, and at the end.
+// Measurements around step `settled`, and at the end.
 struct Growth {
   Holding early, late;
 };
 
-// Of each process while the program runs.
+// Measures each process while the program runs.
 std::vector<Growth> watch(const Command& program, const std::filesystem::path& metrics,
                           const std::vector<std::function<pid_t()>>& processes) {
   std::vector<Growth> growths(processes.size());

@@ -1,4 +1,4 @@
-// If this failed, a layout or a plan that cannot be meant would train, or one that can would not say what it does.
+// If this failed, an impossible layout or plan would be trained, or a possible one would not be described correctly.
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>

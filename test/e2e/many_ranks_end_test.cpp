@@ -1,4 +1,4 @@
-// If this failed, a job of several ranks would hang, end without saying why, or say it once a rank.
+// If this failed, a job of several ranks would hang, end without a reason, or print the reason once per rank.
 #include <sched.h>
 #include <signal.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// What an end may take on a machine that does other things too; a limit that ran out would take 120 s or more.
+// The time that an end may take on a busy machine; a limit that ran out would take 120 s or more.
 constexpr double generous = 40;
 
 // A run that ends only when something happens to it.

@@ -1,4 +1,5 @@
-// If this failed, `mpirun -n 4 tessera-train ...` would train something else than one rank does, or tell it four times.
+// If this failed, `mpirun -n 4 tessera-train ...` would train other numbers than one rank, or print everything four
+// times.
 #include <ATen/core/Tensor.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// If this failed, a loss that is no number would be trained on, or stop a run without saying where it arose.
+// If this failed, a run would train on a loss that is not finite, or stop without saying where it arose.
 #include <ATen/ops/nan_to_num.h>
 
 #include <algorithm>

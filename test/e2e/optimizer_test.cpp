@@ -1,4 +1,5 @@
-// If this failed, updates would be lost in narrow weights, or clipping would do something else than its setting says.
+// If this failed, small updates would be lost because weights are narrow, or clipping would do something else than its
+// setting says.
 #include <cmath>
 
 #include "support/catch.h"

@@ -1,4 +1,4 @@
-// If this failed, a rank that runs out of memory would not say where, or how many tokens it had been sent.
+// If this failed, a rank that runs out of memory would not say in which instruction, or how many rows it had been sent.
 #include <sys/resource.h>
 #include <unistd.h>
 

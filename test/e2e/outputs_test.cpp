@@ -1,5 +1,5 @@
-// If this failed, a run would find after its training that it cannot write what it was asked for, replace what it did
-// not write, or leave out of its model what that came with.
+// If this failed, a run would find out only after its training that it cannot write an output, overwrite files that it
+// did not write, or omit from its model the files that came with the model it started from.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

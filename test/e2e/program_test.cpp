@@ -1,4 +1,4 @@
-// If this failed, the list that --dry-run prints would not be what runs.
+// If this failed, a step would run other instructions than --dry-run prints.
 #include <fmt/format.h>
 
 #include <cmath>

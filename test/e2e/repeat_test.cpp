@@ -1,4 +1,4 @@
-// If this failed, a run could not be repeated: neither from its command line nor from the settings that it wrote.
+// If this failed, a run could not be repeated from its command line or from the settings that it wrote.
 #include <filesystem>
 
 #include "base/file.h"

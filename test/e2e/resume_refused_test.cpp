@@ -1,4 +1,5 @@
-// If this failed, a run would go on from nothing, from something else, or as another run, without a word.
+// If this failed, a run would silently start anew, resume from the wrong checkpoint, or continue with settings that
+// make it another run.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -101,7 +102,7 @@ TEST_CASE("CKP-3: a model of another shape is refused with its parameters' names
                 {"the model has no model.layers.2.mlp.experts.gate_proj"});
 }
 
-// A run of two steps that each setting is changed of.
+// A run of two steps; each case changes one of its settings.
 struct Changed {
   Changed() {
     run.folder().write("other.jsonl", jsonl_of(small_documents(23, 5)));
@@ -116,7 +117,7 @@ struct Changed {
 
 Words example_of(const Field& field) { return joined(joined(field.beside, {"--" + field.path}), field.example); }
 
-// Both refused with the setting's name, and gone on with if that is allowed.
+// Checks that a run with `words` is refused with `line`, and resumed if the change is allowed.
 void check_alters(const Changed& changed, const Words& words, const std::string& line) {
   CAPTURE(words, line);
   check_refused(changed.resumed(words), {"was written by a run that these settings would not continue", line,

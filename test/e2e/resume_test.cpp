@@ -1,4 +1,5 @@
-// If this failed, a run that was stopped would not be the run that was not: other numbers, other data, other lines.
+// If this failed, a stopped and resumed run would differ from an uninterrupted one: in its numbers, its data or its
+// lines.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -1,4 +1,4 @@
-// Runs of the command that end and go on.
+// Runs the command, and options for runs that end and resume.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ struct Ran {
   std::string err;
 };
 
-// The command on the files of `run`: within this process, or under mpirun.
+// Runs the command on the files of `run`: within this process, or under mpirun for several ranks.
 [[nodiscard]] Ran train(const SmallRun& run, const Words& more, int ranks = 1);
-// The same; fails the test unless the exit code is 0.
+// The same, but fails the test unless the exit code is 0.
 Ran train_to_the_end(const SmallRun& run, const Words& more, int ranks = 1);
 
-// What a run goes on from.
+// Options that name the checkpoint to resume from, and the output folder.
 [[nodiscard]] Words from(const std::filesystem::path& checkpoint);
 [[nodiscard]] Words into(const std::filesystem::path& output);
 inline const Words go_on{"--train.checkpoint.load_path", "auto"};

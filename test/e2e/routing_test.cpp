@@ -1,4 +1,4 @@
-// If this failed, a router that sends every token to one expert would change the order of work, or lose tokens.
+// If this failed, a router that sends every token to one expert would change the list of instructions, or lose tokens.
 #include <cmath>
 
 #include "support/catch.h"

@@ -1,5 +1,5 @@
-// If this failed, ranks whose hosts have other files would train something together that no command asked for, or hang;
-// or an error that all ranks meet at their start would be told once a rank.
+// If this failed, ranks whose hosts have different files would hang or train together on a mixture of them, or an error
+// that all ranks meet at their start would be printed once per rank.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -59,7 +59,7 @@ class TwoHosts {
   SmallRun files_;
 };
 
-// Rank 1 is refused, once, for `difference`, before anything is written.
+// Checks that the run is refused once, because of `difference` on rank 1, before anything is written.
 void check_refused(const TwoHosts& hosts, const std::string& difference, const Words& more = {}) {
   CAPTURE(difference);
   const auto finished = hosts.run(more);

@@ -1,4 +1,5 @@
-// If this failed, a run would save other steps than it was told to, remove what it should keep, or count wrongly.
+// If this failed, a run would save at other steps than it was told to, remove checkpoints that it should keep, or count
+// steps wrongly.
 #include <cmath>
 #include <filesystem>
 

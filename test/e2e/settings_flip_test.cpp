@@ -1,5 +1,5 @@
-// Were this broken, a setting would be read, printed and then ignored: each row of the field table, moved off its
-// default, changes what a run does or is refused.
+// If this failed, a setting would be read, printed and then ignored: each row of the field table, moved off its
+// default, must change what a run does or be refused.
 #include <ATen/Parallel.h>
 #include <signal.h>
 
@@ -44,13 +44,13 @@ struct Run {
 // stopped_rank: two ranks, of which one is stopped after its first step.
 enum class Start { run, dry_run, stopped_rank };
 
-// What of a run is looked at.
+// The part of a run that a case compares.
 struct View {
   Start start = Start::run;
   std::function<std::string(const Run&)> text;
 };
 
-// How a row is seen to matter. Without a view it is refused, with this reason.
+// How a row shows that it matters: in the view, or, without a view, by a refusal with this reason.
 struct Case {
   View view;
   std::string refusal{};
@@ -74,7 +74,7 @@ View start_line(const std::string& name) {
   return {Start::run, [name](const Run& run) { return part_from(run.err, "\n  " + name + " ", "\n"); }};
 }
 
-// Lines of the log that begin so.
+// The lines of the log with this beginning.
 View lines_with(const std::string& beginning) {
   return {Start::run, [beginning](const Run& run) {
             std::string found = beginning + ":";
@@ -114,7 +114,7 @@ View folders() {
   return {Start::run, [](const Run& run) { return run.folders; }};
 }
 
-// What is there after a run within this process.
+// A number about the state after a run within this process.
 View left_behind(const std::function<std::int64_t(const Run&)>& number) {
   return {Start::run, [number](const Run& run) { return std::to_string(number(run)); }};
 }

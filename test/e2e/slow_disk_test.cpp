@@ -1,5 +1,5 @@
-// If this failed, a job would end because a disk was slow or because it was suspended, or wait for ever for one that
-// does not answer.
+// If this failed, a job would end because a disk is slow or because the job was suspended, or wait for ever for a disk
+// that does not answer.
 #include <signal.h>
 
 #include <chrono>

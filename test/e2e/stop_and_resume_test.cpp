@@ -1,4 +1,4 @@
-// If this failed, a signal at an unlucky moment would lose steps, or leave ranks that disagree about the last one.
+// If this failed, a signal at an unlucky moment would lose steps, or ranks would disagree about the last step.
 #include <signal.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// If these failed, a run would train with another learning rate than its settings ask for, or tell a wrong amount or
-// speed of its work. What a run says is compared with what can be counted without it: with numbers by hand, with
-// weights, and with a clock outside of it.
+// If this failed, a run would train with another learning rate than its settings ask for, or report a wrong amount or
+// speed of its work. The reported numbers are compared with numbers by hand, with weights, and with a clock outside the
+// run.
 #include <cmath>
 #include <numeric>
 #include <regex>

@@ -1,4 +1,4 @@
-// If this failed, a file that once crashed a reader, or one like it, would do so again.
+// If this failed, a file that once crashed a reader, or one like it, would crash it again.
 #include <filesystem>
 
 #include "base/file.h"

@@ -48,7 +48,7 @@ class MemoryFile {
   int descriptor_;
 };
 
-// Whether `read` accepted its input; Error(bad_input) refuses it.
+// Returns whether `read` accepted its input; Error(bad_input) counts as a refusal.
 template <class Read>
 bool accepts(const Read& read) {
   try {
@@ -140,8 +140,8 @@ void be_quiet() {
   static_cast<void>(is_quiet);
 }
 
-// Reads every token of every document. What the file says of itself is so: numbers of tokens and labels, and where its
-// documents are.
+// Reads every token of every document, and checks what the file says of itself: its numbers of tokens and labels, and
+// where its documents are.
 void read_documents(const data::DocumentFile& file, const data::FileCounts& counts) {
   base::expect(file.tokens_before(0) == 0, "{} tokens before the first document", file.tokens_before(0));
   std::int64_t labelled = 0, followers = 0;

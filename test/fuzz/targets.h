@@ -1,6 +1,6 @@
-// What is fuzzed: readers of files that nobody vouches for. Each takes any bytes; a crash, an exception other than
-// base::Error, or a std::logic_error of what it checks itself is a finding. scripts/fuzz.sh builds them with libFuzzer;
-// replay_test.cpp runs the committed inputs through them.
+// The functions that are fuzzed: readers of untrusted files. Each takes any bytes; a finding is a crash, an exception
+// other than base::Error, or a std::logic_error that the function throws when its own checks fail. scripts/fuzz.sh
+// builds them with libFuzzer; replay_test.cpp runs the committed inputs through them.
 #pragma once
 
 #include <array>
@@ -8,22 +8,22 @@
 
 namespace tessera::test {
 
-// Header, ranges and every byte of every tensor of a safetensors file.
+// Reads the header, ranges and every byte of every tensor of a safetensors file.
 void read_safetensors(std::string_view bytes);
-// A manifest; what is accepted is written and read again, and is the same.
+// Reads a manifest; writes an accepted one, reads it again and compares.
 void read_manifest(std::string_view bytes);
-// A sealed file; and the bytes sealed, which are given back, and refused after a flipped bit.
+// Reads the bytes as a sealed file; also seals them, reads them back, and expects a refusal after a flipped bit.
 void read_sealed_json(std::string_view bytes);
-// JSON with and without comments; the places of all its values.
+// Reads JSON, with and without comments, and the places of all its values.
 void read_json(std::string_view bytes);
-// A JSONL file of documents, and every token of each.
+// Reads a JSONL file and every token of its documents.
 void read_jsonl(std::string_view bytes);
-// A pair of Megatron-Core and every token of each document. The input is the length of the .bin (u16, little-endian;
-// more than there is means all), the .idx, the .bin.
+// Reads a pair of Megatron-Core files and every token of its documents. The input is the length of the .bin (u16,
+// little-endian; a length beyond the end means all), then the .idx, then the .bin.
 void read_megatron(std::string_view bytes);
 
 struct FuzzTarget {
-  std::string_view name;  // of its corpus
+  std::string_view name;  // also names its corpus
   void (*run)(std::string_view bytes);
 };
 inline constexpr std::array<FuzzTarget, 6> fuzz_targets{{{"safetensors", &read_safetensors},

@@ -1,4 +1,4 @@
-// If this failed, a change that should not alter numbers did (README.md beside this file).
+// If this failed, a change that should not alter numbers would have altered them (README.md beside this file).
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

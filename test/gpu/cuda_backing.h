@@ -1,4 +1,4 @@
-// The GPU of this process on the double of CUDA (cuda_backing.cpp).
+// Chooses the GPU of this process on the double of CUDA (cuda_backing.cpp).
 #pragma once
 
 namespace tessera::test {

@@ -1,4 +1,4 @@
-// If this failed, a GPU would choose other experts than the CPU, or send, order or add rows otherwise.
+// If this failed, a GPU would choose other experts than the CPU, or send, sort or add rows differently.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 

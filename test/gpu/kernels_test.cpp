@@ -1,5 +1,5 @@
-// If this failed, kernels of our own would compute something else than the CPU does. Two programs: on the stand-in for
-// a GPU what each lane does runs on the CPU; labelled gpu, the kernels themselves are launched.
+// If this failed, our own kernels would compute other values than the CPU. Two programs: on the stand-in for a GPU each
+// lane's code runs on the CPU; the one labelled gpu launches the kernels themselves.
 #include <ATen/ops/add.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>

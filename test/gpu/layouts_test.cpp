@@ -1,5 +1,5 @@
-// If this failed, ranks on GPUs would not train what one rank on a CPU trains, or wait more than once a layer. On the
-// stand-in for a GPU, its memory carried by MPI.
+// If this failed, ranks on GPUs would train other numbers than one rank on a CPU, or wait for the GPU more than once
+// per layer. Runs on the stand-in for a GPU, whose memory MPI carries.
 #include <cmath>
 #include <map>
 

@@ -1,6 +1,6 @@
-// If this failed, a run on several GPUs would read what has not arrived, send what is not finished, or reuse memory
-// that a collective still needs. On the stand-in for a GPU beside the double of CUDA's streams and of NCCL: LibTorch's
-// operations are on the default stream, collectives on their lanes, and every access must be ordered.
+// If this failed, a run on several GPUs would read data that have not arrived, send unfinished data, or reuse memory
+// that a collective still needs. Runs on the stand-in for a GPU beside the double of CUDA's streams and of NCCL:
+// LibTorch's operations are on the default stream, collectives on their lanes, and every access must be ordered.
 #include <cmath>
 
 #include "comm/nccl.h"

@@ -14,16 +14,16 @@
 namespace tessera::test {
 
 inline const std::string accelerator = "--train.accelerator.";
-// Of runs that are compared in several layouts.
+// Options of runs that are compared in several layouts.
 inline const Words numbers{"--train.precision", "float32", "--train.global_batch_size", "8"};
 
-// Options that ask for named groups.
+// Returns options that ask for named groups.
 inline Words extra(const Words& names, const Words& sizes) {
   return joined(joined({accelerator + "extra_parallel_names"}, names),
                 joined({accelerator + "extra_parallel_sizes"}, sizes));
 }
 
-// Everything of a run before its first step, at `place`. `gpu_world`: see mesh.h; null for one rank.
+// A run before its first step, with its tensors at `place`. `gpu_world`: see mesh.h; null for one rank.
 class PlacedRun {
  public:
   PlacedRun(const config::Settings& settings, device::Place place,
@@ -31,9 +31,9 @@ class PlacedRun {
             const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
 
   [[nodiscard]] Start& start() { return start_; }
-  // The results of the first `steps` steps, updates and all.
+  // Trains the first `steps` steps, with their updates, and returns their results.
   [[nodiscard]] std::vector<executor::StepResult> train(std::int64_t steps);
-  // Of this rank's shards, on the CPU, for the first step.
+  // Returns the gradients of this rank's shards in the first step, on the CPU.
   [[nodiscard]] Gradients first_gradients();
 
  private:

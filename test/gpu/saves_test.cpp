@@ -1,5 +1,5 @@
-// If this failed, a checkpoint of a run on GPUs would hold other numbers than its shards, or not go on elsewhere. On
-// the stand-in for a GPU.
+// If this failed, a checkpoint of a run on GPUs would hold other numbers than its shards, or could not be resumed
+// elsewhere. Runs on the stand-in for a GPU.
 #include "checkpoint/restore.h"
 #include "checkpoint/saver.h"
 #include "checkpoint/stored_checkpoint.h"

@@ -1,5 +1,5 @@
-// If this failed, a run on a GPU would train something else than a run on the CPU, mix memory of both, or make the host
-// wait where it need not. On the stand-in for a GPU: it has the GPU's rules, not its order of streams.
+// If this failed, a run on a GPU would train other numbers than on the CPU, mix memory of both, or make the host wait
+// without need. Runs on the stand-in for a GPU, which has a GPU's rules but not its order of streams.
 #include <ATen/Context.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST_CASE("the timeline of a GPU has every instruction once, one behind the othe
   }
 }
 
-// Operations for which the host waits, by name, in a step of `words` after the first.
+// Returns, by name, the operations for which the host waits in a step of `words` after the first.
 std::map<std::string, int> waits_of_a_step(const SmallRun& files, const Words& words) {
   PlacedRun run(files.settings(words), Place::cuda);
   static_cast<void>(run.train(1));

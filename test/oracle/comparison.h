@@ -1,4 +1,4 @@
-// Differences between two outcomes beyond stated bars.
+// Lists differences between two outcomes that exceed stated bounds (bars).
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 namespace tessera::test {
 
 struct Bars {
-  double logits;     // of their largest magnitude
+  double logits;     // relative to their largest magnitude
   double losses;     // relative
-  double gradients;  // of each gradient's largest value; of each parameter's behind AdamW's steps
+  double gradients;  // relative to each gradient's largest value; after AdamW's steps, to each parameter's
 };
 
 [[nodiscard]] Bars bars_of(Bits bits);
 
-// One line for each loss, logits, top-k choice and gradient that differs by more than its bar; empty if all agree.
+// Returns one line for each loss, logits, top-k choice and gradient that differs by more than its bar; empty if all
+// agree.
 [[nodiscard]] std::vector<std::string> differences(const Outcome& ours, const Outcome& expected, const Bars& bars);
 
 // The same for the losses and norms of each step, and the weights.

@@ -1,5 +1,6 @@
 // If this failed, transformers would load another model from a converted folder than the one that was trained.
-// Fixture: converted.json, by make_converted.py; it trained, converted and evaluated the same models with transformers.
+// Fixture: converted.json, made by make_converted.py, which trained, converted and evaluated the same models with
+// transformers.
 #include <algorithm>
 #include <bit>
 #include <cmath>

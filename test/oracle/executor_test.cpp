@@ -1,5 +1,5 @@
 // If this failed, the program that trains would have other losses, gradients, norms or weights than HuggingFace's model
-// and torch's AdamW, whatever the plain model of oracle_test.cpp has. Expected values: fixtures/, made by
+// and torch's AdamW, even if the plain model of oracle_test.cpp is right. Expected values: fixtures/, made by
 // make_fixtures.py.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

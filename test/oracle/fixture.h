@@ -1,4 +1,4 @@
-// One folder of fixtures/: a model, a batch, and what HuggingFace computed for them (README.md).
+// A folder of fixtures/: a model, a batch, and HuggingFace's results for them (README.md).
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,13 @@ namespace tessera::test {
 
 enum class Bits { float32, float64 };
 
-// Everything in that format.
+// Returns numbers with everything in that format.
 [[nodiscard]] device::Numbers numbers_of(Bits bits);
 
-// What a model computed for a batch, HuggingFace's or ours.
+// The results of a model, HuggingFace's or ours, for a batch.
 struct Outcome {
   double loss = 0;
-  double cross_entropy = 0;                     // mean over valid tokens
+  double cross_entropy = 0;                     // mean over tokens with a target
   double aux_loss = 0;                          // balance loss without its coefficient
   double z_loss = 0;                            // of the routers, without its coefficient
   at::Tensor logits;                            // [tokens, vocabulary]; undefined: not compared
@@ -28,7 +28,7 @@ struct Outcome {
   std::map<std::string, double> norms;          // of all gradients, by p: "1", "2", "3", "inf"; ours may lack some
 };
 
-// What AdamW did with the model, torch's or ours: steps on the same batch, with clipping.
+// The results of AdamW, torch's or ours: several steps on the same batch, with clipping.
 struct Training {
   config::OptimizerSettings settings;
   std::vector<double> losses;                 // before each step
@@ -40,7 +40,7 @@ class Fixture {
  public:
   explicit Fixture(const std::string& name);
 
-  // Names of all folders.
+  // Returns the names of all folders.
   [[nodiscard]] static std::vector<std::string> names();
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
@@ -65,11 +65,11 @@ class Fixture {
 // The facts of a step that consists of this one batch.
 [[nodiscard]] model::StepFacts facts_of(const architecture::Architecture& architecture, const Batch& batch);
 
-// The weights of `file` (a folder or file that HuggingFace wrote) into the model's parameters.
+// Loads the weights of `file` (a folder or file that HuggingFace wrote) into the model's parameters.
 void load_weights(const std::filesystem::path& file, const architecture::Architecture& architecture,
                   const ComposedModel& model);
 
-// Forward and backward of `batch`.
+// Runs `batch` forward and backward.
 [[nodiscard]] Outcome run(const architecture::Architecture& architecture, ComposedModel& model, const Batch& batch);
 
 }  // namespace tessera::test

@@ -1,5 +1,5 @@
-// If this failed, Tessera's model would not be HuggingFace's Qwen3-MoE: a checkpoint of one would mean something else
-// in the other. Expected values: fixtures/, made by make_fixtures.py.
+// If this failed, Tessera's model would not compute what HuggingFace's Qwen3-MoE computes from the same checkpoint.
+// Expected values: fixtures/, made by make_fixtures.py.
 #include <fmt/format.h>
 
 #include "comparison.h"
@@ -18,7 +18,7 @@ void check_agreement(const Fixture& fixture, const std::filesystem::path& weight
   CHECK(fmt::format("{}", fmt::join(found, "\n")) == "");
 }
 
-// A folder that is not found would be a test that does not run.
+// If a folder were not found, its test would silently not run.
 TEST_CASE("all 18 fixtures are there") { CHECK(Fixture::names().size() == 18); }
 
 TEST_CASE("float32: logits, losses, top-k choices and every gradient are HuggingFace's") {

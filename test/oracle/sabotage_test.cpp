@@ -1,4 +1,4 @@
-// If this failed, the oracle would be blind: a model with one of these faults would still pass it.
+// If this failed, the oracle tests would pass for a model with one of these faults.
 #include <ATen/ops/add.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/mul.h>

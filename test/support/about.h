@@ -1,4 +1,4 @@
-// Numbers that are compared within a tolerance.
+// Compares numbers within a tolerance that the test states.
 #pragma once
 
 #include "support/catch.h"
@@ -11,8 +11,8 @@ using CatchNumber = Catch::Approx;
 using CatchNumber = Catch::Detail::Approx;
 #endif
 
-// A number to compare with `==`, within .margin(absolute) or .epsilon(relative to it). Catch2's own Approx, which no
-// test may use, allows 1.2e-5 of the number beside every margin that a test states: within a margin of 1e-13 the
+// Returns a number to compare with `==`, within .margin(absolute) or .epsilon(relative to it). Catch2's own Approx,
+// which no test may use, adds 1.2e-5 of the number to every margin that a test states: within a margin of 1e-13 the
 // seventh digit could be wrong.
 [[nodiscard]] inline CatchNumber about(double number) { return CatchNumber(number).epsilon(0); }
 

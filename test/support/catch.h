@@ -1,4 +1,4 @@
-// The Catch2 header of the installed version: one header in version 2, several in version 3.
+// Includes Catch2 of the installed version: one header in version 2, several in version 3.
 #pragma once
 
 #undef CHECK  // c10/util/Logging.h has one too
@@ -9,7 +9,7 @@ using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 namespace Catch::Matchers {
-// As version 3 calls it.
+// Version 3's name for version 2's Contains.
 inline auto ContainsSubstring(const std::string& part) { return Contains(part); }
 }  // namespace Catch::Matchers
 #endif

@@ -1,4 +1,4 @@
-// A copy of the test's process that does something which may end it.
+// Runs a function that may end its process in a forked copy of the test's process.
 #pragma once
 
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 namespace tessera::test {
 
 struct EndOfChild {
-  int code = 0;     // of its exit; 128 + signal if a signal ended it
-  std::string err;  // what it wrote to stderr
+  int code = 0;     // exit code; 128 + signal if a signal ended it
+  std::string err;  // all that it wrote to stderr
 };
 
-// Forks; the child calls `act` and leaves with `act`'s value, without any destructor. Not while other threads hold
+// Forks; the child calls `act` and exits with its value, without running any destructor. Other threads must not hold
 // locks that `act` needs.
 inline EndOfChild run_in_child(const std::function<int()>& act) {
   std::array<int, 2> pipe{};

@@ -14,7 +14,7 @@
 namespace tessera::test {
 namespace {
 
-// In the child: replaces it by the program.
+// In the child process: replaces the process by the program.
 [[noreturn]] void become(std::vector<char*>& argv, const std::map<std::string, std::string>& environment,
                          const std::string& out, const std::string& err) {
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);

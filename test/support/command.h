@@ -1,4 +1,4 @@
-// Programs as the tests run them: words in, exit code and output out.
+// Runs programs from a list of words and collects exit code and output.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,16 @@
 namespace tessera::test {
 
 struct Finished {
-  int code = 0;  // of the exit; 128 + signal if a signal ended it
+  int code = 0;  // exit code; 128 + signal if a signal ended it
   std::string out, err;
 };
 
-// A program that runs. Its output goes to files, so that it never waits for a reader.
+// A running program. Its output goes to files, so that it never waits for a reader.
 class Command {
  public:
-  // `words[0]` is looked for in PATH. `environment` is set beside the environment of this process.
+  // Starts the program words[0], found through PATH, with the environment of this process and `environment` added.
   explicit Command(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment = {});
-  // Ends it if it still runs.
+  // Ends the program if it still runs.
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -30,9 +30,9 @@ class Command {
   void signal(int number) const;
   // False once it has ended, or been waited for.
   [[nodiscard]] bool is_running() const;
-  // Standard error so far.
+  // Returns what the program has written to standard error so far.
   [[nodiscard]] std::string errors_so_far() const;
-  // Waits for the end. Called once.
+  // Waits for the end. To be called at most once.
   Finished wait();
 
  private:
@@ -40,10 +40,11 @@ class Command {
   pid_t pid_ = -1;  // -1: waited for
 };
 
+// Runs a program to its end.
 [[nodiscard]] Finished run_command(const std::vector<std::string>& words,
                                    const std::map<std::string, std::string>& environment = {});
 
-// How often `part` stands in `text`.
+// Returns how often `part` occurs in `text`.
 [[nodiscard]] int count_of(const std::string& part, const std::string& text);
 
 }  // namespace tessera::test

@@ -95,7 +95,7 @@ void ComposedModel::run_segment(const Step& step, Mode mode, const model::StepFa
   if (mode == Mode::train) tape_.push_back(std::move(ran));
 }
 
-// What the program's sum over the ranks of a micro-step gives on one rank.
+// Sets the counts that the program's sum over the ranks of a micro-step gives on one rank.
 void ComposedModel::count_balance() {
   std::vector<at::Tensor> counts;
   for (std::int32_t layer = 0; layer < architecture_.config().num_hidden_layers; ++layer)

@@ -1,4 +1,5 @@
-// The plain single-process model: the steps run one after another, exchanges as identities, parameters in plain memory.
+// The plain single-process model: runs the steps one after another, with exchanges as identities and parameters in
+// plain memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +27,7 @@ struct Batch {
 
 constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
 
-// The five values of a batch by name.
+// Returns the five values of a batch, found by name.
 [[nodiscard]] Batch batch_of(const model::Values& values);
 
 class ComposedModel {
@@ -34,13 +35,13 @@ class ComposedModel {
   // Parameters and gradients are zero. `architecture` must outlive this.
   ComposedModel(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef = 0);
 
-  // Memory of a parameter, of compute type (write into it), and of its gradient, of master type.
+  // The memory of a parameter, in the compute type (tests write into it), and of its gradient, in the master type.
   [[nodiscard]] const at::Tensor& parameter(const std::string& fqn) const { return parameters_.at(fqn); }
   [[nodiscard]] const at::Tensor& gradient(const std::string& fqn) const { return gradients_.at(fqn); }
   void zero_gradients();
 
-  // Called behind every segment but the head, under autograd, with the values that it read and wrote: may replace what
-  // it wrote.
+  // Called after every segment but the head, under autograd, with the values that the segment read and wrote. It may
+  // replace those that were written.
   using Fault = std::function<void(const architecture::Step& step, model::Values& values)>;
   void set_fault(Fault fault) { fault_ = std::move(fault); }
 
@@ -54,11 +55,11 @@ class ComposedModel {
   [[nodiscard]] const at::Tensor& value(architecture::ValueKind kind, std::int32_t layer = -1) const {
     return values_.at({kind, layer});
   }
-  // Of the last run's hidden. // [T, vocabulary]
+  // Logits of the last run's hidden rows: [T, vocabulary].
   [[nodiscard]] at::Tensor logits() const;
 
  private:
-  struct Ran {  // a segment that was run under autograd
+  struct Ran {  // a segment that has run under autograd
     const architecture::Step* step;
     model::Values inputs;   // leaves
     model::Values outputs;  // with graph
@@ -81,7 +82,7 @@ class ComposedModel {
   Fault fault_;
 };
 
-// Every parameter gets the initial values that a run with `seed` begins with.
+// Sets every parameter to the initial values with which a run with `seed` begins.
 void fill_initial_values(const architecture::Architecture& architecture, const ComposedModel& model,
                          std::uint64_t seed);
 

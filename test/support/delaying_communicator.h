@@ -1,5 +1,5 @@
-// A communicator that waits a random while before it starts an operation and before it ends one: ranks meet in every
-// order. The values that it delivers are those of the communicator that it wraps.
+// A communicator that waits a random while before it starts an operation and before it ends one, so that ranks meet in
+// every order. It delivers the values of the communicator that it wraps.
 #pragma once
 
 #include <chrono>
@@ -73,7 +73,7 @@ class DelayingCommunicator final : public comm::Communicator {
     Delay delay_;
   };
 
-  // Half of the times none, else up to 3 ms.
+  // Draws no delay half of the time, else up to 3 ms.
   [[nodiscard]] Delay next() {
     const auto drawn = static_cast<int>(random_() % 6000U);
     return Delay(drawn < 3000 ? 0 : drawn - 3000);

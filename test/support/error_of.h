@@ -1,4 +1,4 @@
-// The message of the Error that a call throws, so that a test can check its wording.
+// Catches the Error that a call throws, so that a test can check its wording.
 #pragma once
 
 #include "base/error.h"
@@ -7,8 +7,8 @@
 
 namespace tessera::test {
 
-// Message of the base::Error of this code that `call` throws; "no error" if it throws none. Other exceptions pass
-// through.
+// Returns the message of the base::Error with this code that `call` throws; "no error" if it throws none. Passes other
+// exceptions on.
 template <class Call>
 std::string error_of(Call&& call, base::ExitCode code = base::ExitCode::bad_input) {
   try {

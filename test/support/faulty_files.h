@@ -1,4 +1,4 @@
-// Disks that fail, for tests of what is left behind: a call that fails, and a power cut.
+// Disks that fail, for tests of the files that remain after a failed call or a power cut.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ enum class FileCall : std::uint8_t {
   sync_folder
 };
 
-// As base/file.h words it: "cannot write out/a: No space left on device".
+// Throws the error that base/file.h throws for this call: "cannot write out/a: No space left on device".
 [[noreturn]] void fail_like_the_disk(FileCall call, const base::Path& path, int error);
 
 // The real file system behind a hook, which may throw in place of a call, or do something else. Syncs reach the hook
-// and go no further: what a process leaves behind does not depend on them.
+// but not the disk: the files that a process leaves behind do not depend on them.
 class FaultyFiles : public base::FileSystem {
  public:
-  // Called before each call; of a write, after half of its bytes. Calls of several threads come one at a time.
+  // Runs before each call, and in the middle of a write, after half of its bytes. Runs for one thread at a time.
   using Hook = std::function<void(FileCall, const base::Path&)>;
   explicit FaultyFiles(Hook hook) : hook_(std::move(hook)) {}
 
@@ -54,12 +54,12 @@ class FaultyFiles : public base::FileSystem {
   Hook hook_;
 };
 
-// Counts calls, and makes the n-th from now (from 0) fail.
+// A hook that counts calls and makes the n-th from now (counted from 0) fail.
 class FailingCall {
  public:
   enum class Lasts : std::uint8_t {
     once,
-    // As on a full disk: whatever needs room fails from then on, while removing, renaming and closing work.
+    // Like a full disk: from then on whatever needs room fails; removing, renaming and closing work.
     until_repaired
   };
   void arm(std::int64_t nth, int error, Lasts lasts);
@@ -76,15 +76,16 @@ class FailingCall {
   Lasts lasts_ = Lasts::once;
 };
 
-// The real file system, and a record of each change below one folder, from which the disk after a power cut is built.
+// The real file system, with a record of each change below one folder. From the record it can build the disk as it may
+// be after a power cut.
 //
-// Durable are: of a file the content at its last sync, of a folder the names at its last sync. What came later may be
-// there or not: of each folder the first changes of its names, in their order, of a file the first bytes. A name may be
-// durable while the content of its file is not.
+// Durable are the content of a file at its last sync and the names in a folder at its last sync. Of later changes there
+// may be, per folder, the first changes of names, in their order, and, per file, the first bytes. A name may be durable
+// while the content of its file is not.
 class RecordedFiles : public base::FileSystem {
  public:
-  // The folder is there, and empty. Calls of kind `unheard`, if one is given, do not reach the disk of the record: to
-  // see that a test would miss them.
+  // The folder exists and is empty. Calls of kind `unheard`, if one is given, are left out of the record, to show that
+  // a test notices their absence.
   explicit RecordedFiles(base::Path root, std::optional<FileCall> unheard = std::nullopt);
 
   [[nodiscard]] std::unique_ptr<base::WritableFile> create(const base::Path& path) override;
@@ -95,14 +96,14 @@ class RecordedFiles : public base::FileSystem {
   void make_folder(const base::Path& path) override;
   void sync_folder(const base::Path& path) override;
 
-  // Changes so far.
+  // Number of changes so far.
   [[nodiscard]] std::size_t size() const;
 
-  // How much of what is not durable is there: from nothing to all, at a place's choice.
+  // Chooses, for each file or folder, how much of what is not durable is there: a number from 0 to `most`.
   using Chosen = std::function<std::size_t(std::size_t most)>;
-  // Writes into `target`, which is made, the disk after the first `changes` of them.
+  // Makes the folder `target` and writes into it the disk after the first `changes` changes.
   void build_after_cut(std::size_t changes, const base::Path& target, const Chosen& chosen) const;
-  // Choices by number: 0 nothing of it, 1 all of it, else at random.
+  // Returns a choice by number: 0 chooses nothing, 1 everything, any other number a random amount.
   [[nodiscard]] static Chosen choice(std::uint64_t number);
 
  private:
@@ -111,7 +112,7 @@ class RecordedFiles : public base::FileSystem {
     FileCall call{};
     base::Path path, other;  // within the root
     std::string bytes;
-    std::size_t file = 0;  // of write and sync: which one, by the number of its creation
+    std::size_t file = 0;  // for write and sync: the number of the file, in order of opening
   };
   void record(Change change);
   [[nodiscard]] base::Path within(const base::Path& path) const;

@@ -1,4 +1,4 @@
-// The command tessera-train, run within the test's process: its exit code and all that it printed.
+// Runs the command tessera-train within the test's process; returns its exit code and all that it printed.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct FinishedCommand {
   std::string err;  // standard error: pages, step lines, warnings, the error
 };
 
-// `words` are the command line without the program's name. Not to be called by two threads: file descriptors 1 and 2
-// are redirected meanwhile.
+// `words` are the command line without the program's name. Not for two threads at once: file descriptors 1 and 2 are
+// redirected during the call.
 [[nodiscard]] FinishedCommand run_tessera_train(const std::vector<std::string>& words);
 
 }  // namespace tessera::test

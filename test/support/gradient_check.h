@@ -1,4 +1,4 @@
-// Tensors to test with, Weights with memory of their own, and gradients by central differences in float64.
+// Test tensors, Weights that own their memory, and a check of gradients by central differences in float64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,8 @@
 
 namespace tessera::test {
 
-// Values in (-1, 1) that depend on `seed` and the element alone; float64 first, so that a narrower type holds the
-// rounded ones.
+// Returns values in (-1, 1) that depend only on `seed` and the element; computed in float64, so that a narrower type
+// holds the rounded ones.
 inline at::Tensor varied(at::IntArrayRef shape, std::int64_t seed, at::ScalarType type = at::kDouble) {
   const auto n = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   const auto k = at::arange(n, at::TensorOptions(at::kDouble));
@@ -36,7 +36,7 @@ inline at::Tensor integers(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions(at::kLong));
 }
 
-// The largest absolute difference; infinite if a value is not finite.
+// Returns the largest absolute difference; infinite if a difference is not finite.
 inline double distance(const at::Tensor& a, const at::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   if (a.numel() == 0) return 0;
@@ -44,8 +44,8 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
-// The root of the mean square difference, in units of that of `expected`: what rounding to a type leaves is below the
-// distance of two of its neighbours, 2^-23 of a float and 2^-8 of a bfloat16 (0 and 0 are alike).
+// Returns the root mean square of the difference over that of `expected`, 0 if both are 0. Rounding to a type leaves
+// less than the distance between two neighbours of the type: 2^-23 for float, 2^-8 for bfloat16.
 inline double relative_distance(const at::Tensor& a, const at::Tensor& expected) {
   REQUIRE(a.sizes() == expected.sizes());
   const auto wide = expected.detach().to(at::kDouble);
@@ -72,13 +72,13 @@ class BoundWeight {
   [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
   void zero_gradient() { gradient_.zero_(); }
 
-  // Frees the memory, filling it with NaN, so that whoever kept it is found out.
+  // Frees the memory and fills it with NaN, so that code that still reads it is found out.
   void free() {
     gathered_ = value_.clone();
     value_.fill_(std::numeric_limits<double>::quiet_NaN());
     weight_.bind_value(nullptr);
   }
-  // Gathers the value again, elsewhere.
+  // Gathers the value again, at another address.
   void gather() {
     poisoned_.push_back(value_);
     value_ = gathered_;
@@ -91,11 +91,12 @@ class BoundWeight {
   device::Weight weight_;
 };
 
-// Sum of the elements times fixed varied factors: a scalar that every element matters to.
+// Returns the sum of the elements times fixed varied factors: a scalar that depends on every element.
 inline at::Tensor probe(const at::Tensor& result, std::int64_t seed = 77) {
   return result.mul(varied(result.sizes(), seed, result.scalar_type())).sum();
 }
 
+// Returns d loss / d at_value, element by element, by central differences. `loss` reads at_value, contiguous float64.
 inline at::Tensor central_differences(const std::function<at::Tensor()>& loss, const at::Tensor& at_value) {
   const at::NoGradGuard no_graph;
   constexpr double step = 1e-5;
@@ -113,8 +114,8 @@ inline at::Tensor central_differences(const std::function<at::Tensor()>& loss, c
   return result;
 }
 
-// Compares the gradients that one backward of `loss` (float64) gives to `inputs` (contiguous leaves, made to require a
-// gradient) and adds to the weights' buffers with central differences.
+// Runs one backward of `loss` (float64) and compares the gradients of `inputs` (contiguous leaves, made to require a
+// gradient) and those in the weights' buffers with central differences.
 inline void check_gradients(const std::function<at::Tensor()>& loss, std::vector<at::Tensor> inputs,
                             const std::vector<BoundWeight*>& weights, double tolerance = 1e-8) {
   for (auto& input : inputs) {

@@ -67,6 +67,6 @@ bool HeardSyncs::has_heard_another_thread() const {
 
 }  // namespace tessera::test
 
-// Instead of the C library's.
+// They replace those of the C library.
 extern "C" int fsync(int file) { return tessera::test::note_and_do(SYS_fsync, file); }
 extern "C" int fdatasync(int file) { return tessera::test::note_and_do(SYS_fdatasync, file); }

@@ -1,5 +1,6 @@
-// What the kernel is asked to put on the disk. A test's file system proves in which order files and folders are synced;
-// this is the place below it: a program with heard_syncs.cpp has a fsync of its own, which takes notes and does it.
+// Records the calls of fsync that reach the kernel. A test's file system proves in which order files and folders are
+// synced; this checks the layer below it. A program that links heard_syncs.cpp has its own fsync, which records the
+// call and performs it.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,7 @@
 
 namespace tessera::test {
 
-// Listens from its construction to its end, one at a time, to all threads.
+// Records the calls of all threads while it lives; one object at a time.
 class HeardSyncs {
  public:
   HeardSyncs();
@@ -15,9 +16,9 @@ class HeardSyncs {
   HeardSyncs(const HeardSyncs&) = delete;
   HeardSyncs& operator=(const HeardSyncs&) = delete;
 
-  // The file or folder of each call, by the name that it had then, in order.
+  // Returns the file or folder of each call, in order, by the name that it had at the call.
   [[nodiscard]] std::vector<std::filesystem::path> so_far() const;
-  // Whether a thread other than the listener's made one of them.
+  // Returns whether a thread other than the one that constructed this made a call.
   [[nodiscard]] bool has_heard_another_thread() const;
 };
 

@@ -1,4 +1,4 @@
-// HuggingFace folders for tests: every weight has bits of its own, names and shapes are put together here.
+// Makes HuggingFace folders for tests: every weight has bits of its own.
 #pragma once
 
 #include <filesystem>
@@ -20,11 +20,12 @@ enum class Sizes {
 // Two layers with experts and a dense one between them.
 [[nodiscard]] architecture::ModelConfig small_config(Sizes sizes);
 
-// The bits of weight k of a model in `type`: finite numbers, which differ for k below 1000 (16 bits) and 2^20 (32, 64).
+// Returns the bits of weight k of a model in `type`: finite numbers, all different for k below 1000 (16-bit types) or
+// 2^20 (32 and 64 bits).
 [[nodiscard]] std::uint64_t bits_of(std::size_t k, ElementType type);
 
-// Name -> bytes of the tensors of that model as HuggingFace calls them. The weights are counted through all parameters,
-// each row-major in the shape that Tessera gives it: experts, gate and up [E, I, H], down [E, H, I].
+// The tensors of that model, from HuggingFace's name to bytes. The weights are counted through all parameters, each
+// row-major in Tessera's shape: experts' gate and up [E, I, H], down [E, H, I].
 using TensorBytes = std::map<std::string, std::string>;
 [[nodiscard]] TensorBytes separate_tensors(const architecture::ModelConfig& config, ElementType type);
 [[nodiscard]] TensorBytes fused_tensors(const architecture::ModelConfig& config, ElementType type);
@@ -33,7 +34,7 @@ using TensorBytes = std::map<std::string, std::string>;
 void write_folder(const std::filesystem::path& folder, const architecture::ModelConfig& config,
                   const TensorBytes& tensors, ElementType type);
 
-// All tensors of the .safetensors files in `folder`. Fails the test if a name is there twice.
+// Reads all tensors of the .safetensors files in `folder`. Fails the test if a name occurs twice.
 [[nodiscard]] TensorBytes read_tensors(const std::filesystem::path& folder, ElementType type);
 
 }  // namespace tessera::checkpoint

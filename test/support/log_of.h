@@ -1,4 +1,4 @@
-// What is written to standard output or standard error while a test runs a call.
+// Captures what a call writes to standard output or standard error.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace tessera::test {
 
-// Sends what is written to a file descriptor into a file without a name, while it lives.
+// While it lives, sends what is written to a file descriptor into an unnamed file.
 class Redirection {
  public:
   explicit Redirection(int descriptor) : descriptor_(descriptor), file_(std::tmpfile(), &std::fclose) {
@@ -43,7 +43,7 @@ class Redirection {
   int former_ = -1;
 };
 
-// All that is written to standard error, the log, while `call` runs.
+// Returns all that is written to standard error, where the log goes, while `call` runs.
 template <class Call>
 [[nodiscard]] std::string log_of(Call&& call) {
   const Redirection err(STDERR_FILENO);

@@ -1,5 +1,5 @@
-// Acts of a test program, started one by one by CMakeLists.txt. If these entries failed, a test program could pass
-// without running a test, or hang without saying where.
+// Behaviours of a test program, which CMakeLists.txt starts one by one. If this failed, a test program could pass
+// without running a test, or hang without naming the test.
 #include "support/catch.h"
 
 #include <chrono>

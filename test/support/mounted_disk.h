@@ -15,7 +15,7 @@ namespace tessera::test {
 
 class MountedDisk {
  public:
-  // Whether there is one, why() says otherwise: only root may mount.
+  // Mounts the disk. is_there() tells whether that worked, why() why not: only root may mount.
   explicit MountedDisk(std::uint64_t bytes) { mount(0, bytes); }
   ~MountedDisk() {
     if (is_there_) ::umount2(path().c_str(), MNT_DETACH);

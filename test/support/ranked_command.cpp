@@ -25,7 +25,7 @@ std::vector<pid_t> children_of(pid_t process) {
 }  // namespace
 
 const std::map<std::string, std::string>& mpi_environment() {
-  // Of a build with address checks: Open MPI keeps memory until the process ends, which is no leak of ours.
+  // For a build with the address sanitizer: Open MPI keeps memory until the process ends, which is no leak of ours.
   static const std::map<std::string, std::string> environment{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                                                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"},

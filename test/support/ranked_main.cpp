@@ -1,4 +1,4 @@
-// The main function of the test programs of several ranks. Were it broken, a failure on one rank could go unseen.
+// The main function of the test programs of several ranks. If it were broken, a failure on one rank could go unseen.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -15,7 +15,7 @@ namespace {
 
 comm::World* the_world = nullptr;
 
-// Passes whole lines on, each with the rank before it.
+// Passes on whole lines, each with the rank in front.
 class RankedLines final : public std::streambuf {
  public:
   RankedLines(std::ostream& stream, std::int64_t rank)

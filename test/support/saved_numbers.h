@@ -1,4 +1,4 @@
-// Checkpoints whose every number says which save wrote it.
+// Checkpoints in which every number tells which save wrote it.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Marked {
   friend bool operator==(const Marked&, const Marked&) = default;
 };
 
-// The latest checkpoint of `output`, every byte verified: its step, and the number that all its numbers are. Nothing if
-// there is none; throws if it is damaged, or of two saves.
+// Reads the latest checkpoint of `output` and verifies every byte. Returns its step and the number that all its numbers
+// are, or nothing if there is no checkpoint; throws if it is damaged or mixes two saves.
 [[nodiscard]] std::optional<Marked> latest_of(const base::Path& output);
 
 }  // namespace tessera::test

@@ -1,4 +1,4 @@
-// What every test program does. Were it broken, a program without a matching test would count as passed, and
+// Runs the tests of every test program. If it were broken, a program without a matching test would count as passed, and
 // a test that hangs would end without its name.
 #define CATCH_CONFIG_RUNNER
 #include "support/catch.h"

@@ -1,4 +1,4 @@
-// The tests of a program, run by its main function.
+// Runs the tests of a program; called by its main function.
 #pragma once
 
 namespace tessera::test {

@@ -1,4 +1,4 @@
-// Parts of tests that cannot be tried on this machine. A test that silently does less than it says would count as
+// Notes the parts of tests that cannot run on this machine. A test that silently did less than it says would count as
 // passed.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace tessera::test {
 
-// Tells that `what` is not tried here, and why: on standard output, and as a line "what: why" at the end of the file
-// that TESSERA_SKIPS names. scripts/test.sh lists them, and in continuous integration lets only those pass that
+// Reports that `what` is not tried here, and why: on standard output, and as a line "what: why" appended to the file
+// that TESSERA_SKIPS names. scripts/test.sh lists these lines; in continuous integration it accepts only those that
 // test/expected_skips.txt names.
 void note_skip(const std::string& what, const std::string& why);
 

@@ -1,6 +1,6 @@
-// Preloaded into a program (LD_PRELOAD), a disk that takes its time:
+// A slow disk for a program that preloads this library (LD_PRELOAD):
 //   TESSERA_TEST_SLOW_DISK="CALL RANK SECONDS PART"
-// The first call of CALL (fsync, open, remove) by rank RANK for a path that has PART in it lasts SECONDS longer.
+// delays the first call of CALL (fsync, open, remove) by rank RANK, on a path that contains PART, by SECONDS.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

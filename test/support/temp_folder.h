@@ -1,4 +1,4 @@
-// A folder for the files of one test, removed with all it holds when the object dies.
+// A folder for the files of one test, removed with its content when the object dies.
 #pragma once
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ class TempFolder {
     std::error_code ignored;  // a folder that stays behind fails no test
     std::filesystem::remove_all(path_, ignored);
   }
-  // In memory where there is such a place: for tests that write much and keep nothing.
+  // Returns a parent folder in memory if the machine has one, for tests that write much and keep nothing.
   [[nodiscard]] static std::filesystem::path in_memory() {
     const std::filesystem::path memory = "/dev/shm";
     return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
@@ -35,7 +35,7 @@ class TempFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  // Writes a file (folders in its name are made) and returns its path.
+  // Writes a file, making the folders in its name, and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view content) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -1,4 +1,4 @@
-// Ends the process when a test hangs, with the test's name.
+// Ends the process when a test hangs, and prints the test's name.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@
 
 namespace tessera::test {
 
-// TESSERA_TEST_TIMEOUT_S of the environment, or 300 s. A value that is not a positive number ends the process.
+// Returns TESSERA_TEST_TIMEOUT_S of the environment, or 300 s. A value that is not a positive number ends the process.
 std::chrono::seconds test_time_limit();
 
-// One thread that waits for the deadline of the test that runs. start() and stop() come from one thread, in turns.
-// Past the deadline it prints the test's name and the limit, and leaves with exit code 124 at once, without clean-up:
-// the threads that hang could not be joined.
+// Has a thread that waits for the deadline of the running test. start() and stop() are called by one thread, in turns.
+// Past the deadline the thread prints the test's name and the limit, and ends the process at once with exit code 124,
+// without clean-up: threads that hang could not be joined.
 class Watchdog {
  public:
   explicit Watchdog(std::chrono::seconds limit);

@@ -1,4 +1,4 @@
-// Words of a command line, as tests put them together.
+// The words of a command line.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace tessera::test {
 
 using Words = std::vector<std::string>;
 
-// The first words, then the others.
+// Returns the words of `a`, then those of `b`.
 [[nodiscard]] inline Words joined(Words a, const Words& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -13,13 +13,13 @@ namespace {
 
 constexpr int threads = 256, rows_at_once = threads / lanes;
 
-// Enough blocks for the largest GPU to be busy; each takes every so-manieth `rows_at_once` rows.
+// Returns enough blocks to keep the largest GPU busy; a block takes `rows_at_once` rows at a time, one grid apart.
 unsigned blocks_for(std::int64_t rows) {
   constexpr std::int64_t most = 1 << 16;
   return static_cast<unsigned>(std::min((rows + rows_at_once - 1) / rows_at_once, most));
 }
 
-// body(row, lane) on each lane of each row.
+// Calls body(row, lane) on each lane of each row.
 template <class Body>
 __device__ void for_rows(std::int64_t rows, const Body& body) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -42,7 +42,7 @@ template <class T, int width>
 __global__ void __launch_bounds__(threads) weighted_swiglu_gradient(WeightedSwigluGradient swiglu) {
   for_rows(swiglu.slots, [&](std::int64_t slot, int lane) {
     float total = differentiate<T, width>(swiglu, slot, lane);
-    // A tree over the lanes, the same whichever comes first.
+    // A tree over the lanes, so the order of the sum is fixed.
     for (int distance = lanes / 2; distance > 0; distance /= 2) total += __shfl_xor_sync(~0U, total, distance);
     if (lane == 0) swiglu.d_weight[slot] = total;
   });

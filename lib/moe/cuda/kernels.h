@@ -1,15 +1,16 @@
-// What this room has a GPU compute by kernels of its own: where several of LibTorch's operations would pass over the
-// same memory. kernels.cu, in a build without CUDA no_cuda/kernels.cpp. Tensors: moe/gpu/activation.h, slot_sum.h.
+// Our own GPU kernels, for work in which several LibTorch operations would each pass over the same memory. They are in
+// kernels.cu; a build without CUDA has no_cuda/kernels.cpp instead. moe/gpu/activation.h and moe/gpu/slot_sum.h call
+// them with tensors.
 //
-// Each launches on device::Stream::compute(), in the order of LibTorch's operations, and the host does not wait; no
-// work for no rows. The same bits every time: no atomics.
+// Each call launches one kernel on device::Stream::compute(), in order with LibTorch's operations, or none if there are
+// no rows; the host does not wait. Results have the same bits every time: no atomics.
 //
 // Left to LibTorch:
-// - The permutation, rows by slot: at::index_select reads and writes each element once, 16 bytes a thread. Less would
-//   take a grouped product that gathers its own operand, which LibTorch has not.
-// - Which rows go to which owner, each once (moe/gpu/dispatch.cpp): some twenty operations on a number for each (owner,
-//   token), a few MB for 8192 tokens and 8 owners, against 32 MB of rows. All are launched before the host waits for
-//   the counts, behind what the GPU is still computing: fewer launches would not be noticed.
+// - The permutation, rows by slot: at::index_select reads and writes each element once, 16 bytes a thread. Only a
+//   grouped product that gathers its own operand would move less, and LibTorch has none.
+// - Which rows go to which owner, each once (moe/gpu/dispatch.cpp): some twenty operations on one number per (owner,
+//   token), a few MB for 8192 tokens and 8 owners, against 32 MB of rows. All are launched while the GPU still computes
+//   earlier work, before the host waits for the counts: fewer launches would save no time.
 #pragma once
 
 #include "moe/cuda/slot_sum.h"

@@ -1,5 +1,5 @@
-// How the kernels of this folder go over a row: `lanes` threads that run in step (a warp) have it, and lane l takes
-// vectors l, l + lanes, ... of its elements. For the GPU and the CPU.
+// How the kernels of this folder divide a row: a warp of `lanes` threads, which run in step, takes the row, and lane l
+// takes vectors l, l + lanes, ... of it. Compiles for the GPU and the CPU.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@ inline constexpr int lanes = 32;
 
 enum class FloatType : std::uint8_t { float32, bfloat16 };
 
-// Calls `body` with a value of the C++ type.
+// Calls `body` with a value of the C++ type of `type`.
 template <class Body>
 void with_type(FloatType type, Body&& body) {
   if (type == FloatType::bfloat16) return body(device::Bfloat16());
   return body(float());
 }
 
-// Elements of T in 16 bytes, the most that a thread loads at once.
+// Elements of T in 16 bytes, which is the most that a thread loads at once.
 template <class T>
 inline constexpr int vector_width = 16 / static_cast<int>(sizeof(T));
 
-// Rows one after the other from `data` on, of elements of so many bytes.
+// Contiguous rows that begin at `data`.
 struct Rows {
   const void* data;
   std::size_t element_bytes;
 };
 
-// Whether vectors of `width` elements cover the rows, each at a multiple of its size.
+// Returns whether a row of `columns` elements divides into vectors of `width`, and all rows are aligned for them.
 inline bool fit_vectors(std::int64_t columns, int width, std::initializer_list<Rows> all) {
   if (columns % width != 0) return false;
   for (const auto& rows : all)

@@ -1,5 +1,5 @@
-// Un-permutation: for each row the sum over its slots, in slot order, in float32, rounded once. For the GPU and the
-// CPU, with the bits of ops::add_rows.
+// Un-permutation: sums each row's slots in slot order, in float32, and rounds once. Compiles for the GPU and the CPU;
+// the bits are those of ops::add_rows.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct SlotSum {
   const void* second_values = nullptr;  // likewise, or null: a slot's value is the sum of both
   const std::int64_t* slot = nullptr;   // [slots]: those of row 0 in ascending order, of row 1, ...
   const std::int64_t* first = nullptr;  // [rows + 1]: row r has slot[first[r]] to slot[first[r + 1] - 1]
-  const void* addend = nullptr;         // [rows, columns] of the result's type that sums begin with, or null
+  const void* addend = nullptr;         // [rows, columns] of the result's type, with which sums begin; or null
   void* result = nullptr;               // [rows, columns]
 };
 
 enum class Values : std::uint8_t { one, two };
 
-// What a lane does of a row.
+// Computes the part of a row that belongs to one lane.
 template <class Value, class Result, int width, Values values>
 TESSERA_HOST_AND_GPU void sum_slots(const SlotSum& sum, std::int64_t row, int lane) {
   const auto *value = static_cast<const Value*>(sum.values), *second = static_cast<const Value*>(sum.second_values);
@@ -46,7 +46,7 @@ TESSERA_HOST_AND_GPU void sum_slots(const SlotSum& sum, std::int64_t row, int la
   }
 }
 
-// body.template operator()<Value, Result, width, values>() with what fits `sum`.
+// Calls body.template operator()<Value, Result, width, values>() with the arguments that fit `sum`.
 template <class Body>
 void with_variant(const SlotSum& sum, const Body& body) {
   const auto of_types = [&]<class Value, class Result>(Value, Result) {

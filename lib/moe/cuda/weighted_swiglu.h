@@ -1,5 +1,5 @@
-// SwiGLU times the slot weight, and its gradient, each in one pass: float32 inside, rounded once. For the GPU and the
-// CPU; formulas as in ops/swiglu_kernels.h.
+// SwiGLU times the slot weight, and its gradient, each in one pass; computes in float32 and rounds once. Compiles for
+// the GPU and the CPU; formulas as in ops/swiglu_kernels.h.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,8 @@ struct WeightedSwiglu {
   void* activation = nullptr;
 };
 
-// From d = d(activation): the gradients of gate, up and weight, and the activation again. `activation` may be `d`.
+// Given the gradient `d` of the activation: the gradients of gate, up and weight, and the activation again, which may
+// take the memory of `d`.
 struct WeightedSwigluGradient {
   FloatType type{};
   std::int64_t slots = 0, columns = 0;
@@ -32,7 +33,7 @@ struct WeightedSwigluGradient {
 
 TESSERA_HOST_AND_GPU inline float sigmoid(float x) { return 1.F / (1.F + std::exp(-x)); }
 
-// What a lane does of a slot's row.
+// Computes the part of a slot's row that belongs to one lane.
 template <class T, int width>
 TESSERA_HOST_AND_GPU void activate(const WeightedSwiglu& swiglu, std::int64_t slot, int lane) {
   const float weight = swiglu.weight[slot];
@@ -46,7 +47,7 @@ TESSERA_HOST_AND_GPU void activate(const WeightedSwiglu& swiglu, std::int64_t sl
   }
 }
 
-// Likewise; returns the lane's part of d_weight.
+// Likewise for the gradients; returns the lane's part of d_weight.
 template <class T, int width>
 TESSERA_HOST_AND_GPU float differentiate(const WeightedSwigluGradient& swiglu, std::int64_t slot, int lane) {
   const float weight = swiglu.weight[slot];
@@ -71,7 +72,7 @@ TESSERA_HOST_AND_GPU float differentiate(const WeightedSwigluGradient& swiglu, s
   return d_weight;
 }
 
-// body.template operator()<T, width>() with what fits `swiglu`.
+// Calls body.template operator()<T, width>() with the arguments that fit `swiglu`.
 template <class Body>
 void with_variant(const WeightedSwiglu& swiglu, const Body& body) {
   with_type(swiglu.type, [&]<class T>(T) {

@@ -18,7 +18,7 @@
 namespace tessera::moe::gpu {
 namespace {
 
-// 0 as often as counts[0] says, then 1, ...: `total` numbers, which the GPU need not be asked for.
+// Returns counts[0] zeros, counts[1] ones, ...: `total` numbers, which the host knows without asking the GPU.
 at::Tensor number_by_count(const at::Tensor& counts, std::int64_t total) {
   return at::repeat_interleave(counts, std::optional<std::int64_t>(total));
 }
@@ -62,7 +62,7 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   if (owners == 1 && routed == Routed::every_token)
     return {at::arange(tokens, integers), at::full({1}, tokens, at::TensorOptions(at::kLong)), slots.token,
             slots.expert_count};
-  // The last owner whose first expert is not above the slot's: of owners without experts the next one has it.
+  // A slot's owner is the last one whose first expert is not above the slot's: owners without experts are passed over.
   const auto experts = slots.expert_count.numel();
   const auto first = ops::upload(first_expert, slots.token.device());
   const auto expert = number_by_count(slots.expert_count, slots.token.numel());
@@ -72,14 +72,14 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   const auto wanted =
       at::zeros({owners * tokens}, integers.dtype(at::kBool)).index_fill_(0, of_slot, true).view({owners, tokens});
   const auto row_count = wanted.sum(1), first_row = row_count.cumsum(0).sub_(row_count);
-  // Rows in the order of (owner, token). How many there are only the GPU knows yet: there is room for the most, and
-  // what is not wanted goes to one place more.
+  // Rows in the order (owner, token). Only the GPU knows yet how many there are, so there is room for all pairs, and
+  // one place more for the unwanted ones.
   const auto row = wanted.flatten().cumsum(0).sub_(1);
   const auto place = at::where(wanted.flatten(), row, at::full({}, owners * tokens, row.options()));
   const auto row_token =
       at::empty({owners * tokens + 1}, integers).scatter_(0, place, at::arange(tokens, integers).repeat({owners}));
   auto send_slot = at::index_select(row, 0, of_slot).sub_(at::index_select(first_row, 0, owner));
-  const auto counts = at::cat({row_count, slots.expert_count}).cpu();  // the host waits, with all else under way
+  const auto counts = at::cat({row_count, slots.expert_count}).cpu();  // the host waits, after all else was launched
   SendPlan plan{{}, counts.narrow(0, 0, owners), std::move(send_slot), counts.narrow(0, owners, experts)};
   plan.row_token = row_token.narrow(0, 0, plan.row_count.sum().item<std::int64_t>());
   return plan;

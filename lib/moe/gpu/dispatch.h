@@ -9,7 +9,7 @@
 
 namespace tessera::moe::gpu {
 
-// As moe::plan_send. first_expert is legal.
+// As moe::plan_send, which has checked first_expert.
 [[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
                                  Routed routed);
 

@@ -1,4 +1,4 @@
-// LibTorch's types in the words of our kernels.
+// Converts LibTorch's types to the FloatType of our kernels.
 #pragma once
 
 #include <c10/core/ScalarType.h>

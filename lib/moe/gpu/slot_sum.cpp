@@ -14,7 +14,7 @@ namespace tessera::moe::gpu {
 
 SlotsByRow slots_by_row(const at::Tensor& row, std::int64_t rows) {
   base::expect(rows < std::numeric_limits<std::int32_t>::max(), "slots_by_row: {} rows", rows);
-  // int32: half the digits to sort.
+  // As int32, which halves the digits to sort.
   const auto [sorted, slot] = at::sort(row.to(at::kInt), /*stable=*/true, 0, /*descending=*/false);
   return {slot, at::searchsorted(sorted, at::arange(rows + 1, sorted.options()))};
 }

@@ -13,12 +13,13 @@ struct SlotsByRow {
   at::Tensor first;  // [rows + 1] int64: row r has slot[first[r]] to slot[first[r + 1] - 1]
 };
 
-// row [slots] int64 on the GPU, each within `rows`, which is below 2^31. Sorts: once for all sums over the same slots.
+// Inverts `row` [slots] int64 on the GPU, each within `rows`, which is below 2^31. It sorts: call it once for all sums
+// over the same slots.
 [[nodiscard]] SlotsByRow slots_by_row(const at::Tensor& row, std::int64_t rows);
 
-// values [slots, n], float32 or bfloat16 -> [rows, n] of `type`, the same or narrower: for each row the sum of its
-// slots' values, in float32 and in ascending order. second_values: undefined, or like `values`; the slots' values are
-// the sums of both. addend: undefined, or [rows, n] of `type`, which sums begin with.
+// Sums each row's slots: values [slots, n], float32 or bfloat16 -> [rows, n] of `type`, the same or narrower. Adds in
+// float32, in ascending order of slots. second_values: undefined, or like `values`; a slot's value is then the sum of
+// both. addend: undefined, or [rows, n] of `type`, with which sums begin.
 [[nodiscard]] at::Tensor sum_slots(const at::Tensor& values, const SlotsByRow& slots, at::ScalarType type,
                                    const at::Tensor& second_values = {}, const at::Tensor& addend = {});
 

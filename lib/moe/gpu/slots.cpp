@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t low_bits = std::int64_t{1} << 32;
 
-// No two keys of a token are equal: the probability's bits (a float of one sign is ordered as its bits are), then, for
-// equal ones, the lower expert first. A NaN comes last.
+// Returns sort keys, all different within a token: the probability's bits (floats of one sign sort like their bits),
+// then, for equal ones, the lower expert first. A NaN comes last.
 at::Tensor keys_of(const at::Tensor& probability) {
   const auto experts = probability.size(1);
   const auto bits = probability.view(at::kInt).to(at::kLong);
@@ -35,7 +35,7 @@ Slots choose_top_k(const at::Tensor& probability, std::int64_t k) {
   }
   const auto best = std::get<0>(at::topk(keys_of(probability.detach().contiguous()), k, 1));
   const auto expert = at::full({}, experts - 1, best.options()).sub(best.remainder(low_bits));  // [tokens, k]
-  // By expert, then token: numbers that differ, so any sort is this one.
+  // By expert, then token: all numbers differ, so the sort need not be stable.
   const auto token = at::arange(tokens, expert.options());
   const auto order = std::get<0>(at::sort(expert.mul(tokens).add_(token.unsqueeze(1)).flatten()));
   const auto of_expert = order.floor_divide(tokens), of_token = order.remainder(tokens);

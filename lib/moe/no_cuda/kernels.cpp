@@ -6,7 +6,7 @@ namespace tessera::moe::cuda {
 
 namespace {
 
-// Nobody comes so far: find_gpus() found none.
+// Never reached: without CUDA find_gpus() finds no GPU.
 void refuse(const char* what) { base::expect(false, "{} by a GPU in a program that was built without CUDA", what); }
 
 }  // namespace

@@ -34,7 +34,7 @@ at::Tensor by_range(const at::Tensor& rows, const Ranges& r) {
       .transpose(1, 2);
 }
 
-// The kernels for float32 want as many key heads as query heads.
+// Repeats key heads for float32, whose kernels need as many key heads as query heads.
 at::Tensor for_each_query_head(const at::Tensor& heads, std::int64_t query_heads) {
   const auto group = query_heads / heads.size(1);
   if (group == 1 || heads.scalar_type() != at::kFloat) return heads;
@@ -59,7 +59,7 @@ at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, cons
   std::vector<at::Tensor> parts;
   for (const auto& r : equal_ranges(starts)) parts.push_back(attend(query, key, value, r));
   if (parts.size() == 1) return parts.front();
-  // No tokens: an empty result with a graph all the same.
+  // Without tokens the result is empty, but part of the graph.
   return parts.empty() ? query.view_as(query) : at::cat(parts);
 }
 

@@ -5,7 +5,7 @@
 
 namespace tessera::ops::gpu {
 
-// As ops::causal_attention; differentiable. Ranges next to each other that are equally long run in one call.
+// As ops::causal_attention; differentiable. Adjacent ranges of equal length run in one call.
 [[nodiscard]] at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                           const at::Tensor& starts);
 

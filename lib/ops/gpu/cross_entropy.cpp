@@ -18,7 +18,7 @@
 namespace tessera::ops::gpu {
 namespace {
 
-// logits -> scale * (softmax - one at the label), in place.
+// Replaces the logits by scale * (softmax - one at the label).
 void to_gradient(at::Tensor& logits, const at::Tensor& logsumexp, const at::Tensor& label, double scale) {
   logits.sub_(logsumexp.unsqueeze(1)).exp_().mul_(scale);
   const auto place = label.unsqueeze(1);

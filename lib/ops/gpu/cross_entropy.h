@@ -8,7 +8,8 @@
 
 namespace tessera::ops::gpu {
 
-// hidden [tokens, H], head [V, H]. With Want::gradient that of the head is added to its buffer, times `scale`.
+// hidden [tokens, H], head [V, H]. With Want::gradient it also forms d_hidden and adds the head's gradient to its
+// buffer, both times `scale`.
 [[nodiscard]] Losses cross_entropy(const at::Tensor& hidden, const Targets& targets, const device::Weight& head,
                                    double scale, std::int64_t chunk_tokens, Want want);
 

@@ -5,14 +5,14 @@
 
 namespace tessera::ops::gpu {
 
-// heads [tokens, heads, head_dim] turned by tables [tokens, head_dim / 2]; direction 1 forward, -1 back.
+// Turns heads [tokens, heads, head_dim] by tables [tokens, head_dim / 2]; direction 1 forward, -1 back.
 [[nodiscard]] at::Tensor turn(const at::Tensor& heads, const at::Tensor& cosine, const at::Tensor& sine, int direction);
 
 struct SwigluGradient {
   at::Tensor d_gate, d_up;
 };
 
-// silu(gate) * up, all of one size and type.
+// silu(gate) * up and its gradient; all tensors have one size and type.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 [[nodiscard]] SwigluGradient swiglu_gradient(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d);
 

@@ -8,13 +8,14 @@
 namespace tessera::ops::gpu {
 
 struct Normed {
-  at::Tensor sum, normed, inverse;  // sum undefined without `second`; inverse as norm_gradient wants it
+  at::Tensor sum, normed, inverse;  // sum is undefined without `second`; inverse is for norm_gradient
 };
 
-// second may be undefined: then the norm is of `first`.
+// Normalises first + second, or `first` if second is undefined.
 [[nodiscard]] Normed norm(const at::Tensor& first, const at::Tensor& second, const at::Tensor& gain, double epsilon);
 
-// The gradient of the normed rows `x`, plus d_sum unless it is undefined; adds into the gain's gradient.
+// Returns the gradient of `x`, the rows that were normalised, plus d_sum unless it is undefined; adds the gain's
+// gradient into its buffer.
 [[nodiscard]] at::Tensor norm_gradient(const at::Tensor& x, const at::Tensor& inverse, const at::Tensor& d,
                                        const at::Tensor& d_sum, const device::Weight& gain);
 

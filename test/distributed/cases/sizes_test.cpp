@@ -1,5 +1,5 @@
-// Sizes that do not divide, and ranks that have nothing: if these failed, a model would train only where the numbers
-// happen to fit.
+// If this failed, sizes that the ranks do not divide, or ranks without experts, rows or sequences, would train other
+// numbers than one rank.
 #include <ATen/ops/isfinite.h>
 
 #include <set>
@@ -109,7 +109,7 @@ TEST_CASE("every sequence of an epoch is some rank's, once") {
   for (std::size_t d = 0; d < 28; ++d) CHECK(seen[d] == 1);
 }
 
-// MOE-6: what one rank's numbers do, all decide alike.
+// MOE-6: all ranks react alike to the numbers of one rank.
 TEST_CASE("a number that is not finite on one rank is named by layer and rank, on every rank") {
   const SmallRun files;
   std::vector<std::vector<std::int64_t>> documents(40, std::vector<std::int64_t>{1, 2, 3, 4, 5});

@@ -20,7 +20,7 @@
 namespace tessera::test {
 namespace {
 
-// What `box` of a state holds after save number `save`: whole numbers below 2^24, exact in every type.
+// The content of `box` of a state after save number `save`: whole numbers below 2^24, exact in every type.
 at::Tensor formula(const base::ParameterSpec& parameter, const std::string& state, std::size_t save,
                    const layout::Box& box, at::ScalarType type) {
   const auto seed = base::xxh3(fmt::format("{}/{} {}", state, parameter.fqn, save));
@@ -38,7 +38,7 @@ at::Tensor formula(const base::ParameterSpec& parameter, const std::string& stat
   return values.to(type);
 }
 
-// Of this rank's part of a run, the number of states that are not what save `save` wrote.
+// Returns the number of states on this rank that differ from what save `save` wrote.
 std::int64_t wrong_states(train::Assembly& assembly, std::size_t save) {
   const auto states = checkpoint::shard_states(assembly.store(), assembly.optimizer());
   std::int64_t wrong = 0;
@@ -89,7 +89,7 @@ bool save(train::Assembly& assembly, const SharedFolder& folder, std::size_t num
   return result.has_value() && !result->failure.has_value();
 }
 
-// What is wrong with a load, as this rank sees it; empty: nothing.
+// Returns the faults of a load that this rank sees; empty if there are none.
 std::string fault_of_load(train::Assembly& assembly, const SharedFolder& folder, std::size_t number,
                           const Damage& damage) {
   fill_with_nan(assembly);

@@ -1,4 +1,4 @@
-// Saves in layouts and loads in layouts, of numbers that each say whose they are.
+// Saves in every layout and loads in every layout, with numbers that each tell where they belong.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace tessera::test {
 
-// Done to what a rank has loaded, before it is looked at.
+// Damages the state that a rank has loaded, before it is checked.
 using Damage = std::function<void(train::Assembly&)>;
 
-// Saves once in each layout, and loads each of these checkpoints in each layout. What is wrong, as this rank sees it;
-// nothing, if every master and moment is bitwise what the formula of (parameter, state, element, save) says, no byte is
-// read that the rank does not hold, every byte is verified by one rank, the optimizer's count is the save's, and one
-// rank alone reads every parameter whole. `words`: of every run. Collective over the world.
+// Saves once in each layout, and loads each of these checkpoints in each layout. Returns the faults that this rank
+// sees. There are none if every master and moment is bitwise the value of the formula of (parameter, state, element,
+// save), no rank reads a byte that it does not hold, one rank verifies every byte, the optimizer's count is that of the
+// save, and one rank alone reads every parameter whole. `words` are options of every run. Collective over the world.
 [[nodiscard]] std::vector<std::string> faults_of_every_pair(const std::vector<CheckpointLayout>& layouts,
                                                             const Words& words, const Damage& damage = {});
 

@@ -13,27 +13,28 @@ namespace tessera::test {
 
 struct CheckpointLayout {
   std::int64_t ranks = 1;
-  Words words;  // of the command line
+  Words words;  // options of the command line
 
   [[nodiscard]] std::string describe() const;
 };
 
 enum class Placed { inner, outer };
-// The options of named groups; those of size 1 are left out.
+// Returns the options for named groups; leaves out groups of size 1.
 [[nodiscard]] Words groups_of(const std::vector<std::pair<std::string, std::int64_t>>& sizes,
                               Placed placed = Placed::inner);
 [[nodiscard]] Words replicas(std::int64_t count, std::int64_t ranks);
 [[nodiscard]] Words preset(const std::string& mode);
 
-// Of every number of ranks up to four: each preset, ep and emb alone and together, inner and outer, two replicas.
+// Returns, for every number of ranks up to four, each preset, ep and emb alone and together, inner and outer, and two
+// replicas.
 [[nodiscard]] std::vector<CheckpointLayout> chosen_layouts();
-// Every layout of up to `most` ranks, sharded by turns in each preset, and as ddp.
+// Returns every layout of up to `most` ranks: sharded, with the presets in turn, and as ddp.
 [[nodiscard]] std::vector<CheckpointLayout> all_layouts(std::int64_t most);
 
-// The group of the first `ranks` ranks; null on the others. Collective over the world.
+// Returns the group of the first `ranks` ranks; null on the other ranks. Collective over the world.
 [[nodiscard]] std::shared_ptr<comm::Communicator> group_of_first(std::int64_t ranks);
 
-// A run of `settings` on the first `ranks` ranks; null on the others. Collective over the world.
+// Starts a run of `settings` on the first `ranks` ranks; returns null on the other ranks. Collective over the world.
 [[nodiscard]] std::unique_ptr<Start> start_on(std::int64_t ranks, const config::Settings& settings);
 
 }  // namespace tessera::test

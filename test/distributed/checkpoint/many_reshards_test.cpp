@@ -1,4 +1,4 @@
-// If this failed, there would be two layouts of a few ranks between which a checkpoint cannot move.
+// If this failed, there would be two layouts of a few ranks between which a checkpoint could not be moved.
 #include "every_pair.h"
 #include "support/catch.h"
 #include "support/ranks.h"

@@ -1,4 +1,4 @@
-// If this failed, a run would go on from other numbers when its ranks or its layout change.
+// If this failed, a run that resumes with other ranks or another layout would start from other numbers than were saved.
 #include "every_pair.h"
 #include "support/catch.h"
 #include "support/ranks.h"

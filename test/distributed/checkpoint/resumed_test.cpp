@@ -1,5 +1,5 @@
-// If this failed, a run of several ranks that goes on would drift from the one that was not interrupted, by a rank that
-// begins with other bits.
+// If this failed, a resumed run of several ranks would differ from the uninterrupted one, because a rank starts from
+// other bits.
 #include "base/file.h"
 #include "base/log.h"
 #include "layouts.h"
@@ -17,7 +17,7 @@ void run_to_the_end(const config::Settings& settings) {
   CHECK_ON_ALL(train::run(settings, world(), signals) == base::ExitCode::done);
 }
 
-// What is compared: rank 0's lines, and the bytes that each rank wrote of the last checkpoint.
+// The compared results: rank 0's lines, and the bytes that each rank wrote into the last checkpoint.
 bool same_ends(const std::filesystem::path& a, const std::filesystem::path& b, std::int64_t step) {
   const auto shard = "shard_0000" + std::to_string(world().rank()) + ".safetensors";
   const bool writes = std::filesystem::exists(checkpoint_of(a, step) / shard);

@@ -1,4 +1,5 @@
-// If this failed, one rank's full or broken disk would leave the others waiting, or believing in a save that failed.
+// If this failed, one rank's full or broken disk would leave the other ranks waiting, or let them take a failed save
+// for a good one.
 #include "checkpoint/saver.h"
 
 #include <fmt/format.h>
@@ -70,7 +71,7 @@ struct Fault {
   SaveMode mode{};
 };
 
-// The second of three saves, of which the n-th call of one rank fails; false if it makes fewer.
+// Makes three saves; in the second one the n-th call of one rank fails. Returns false if the rank makes fewer calls.
 bool survives_failure(Tiny& tiny, const Fault& fault, std::int64_t nth) {
   const test::SharedFolder output;
   FailingCall failing;

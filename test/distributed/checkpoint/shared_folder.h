@@ -1,4 +1,4 @@
-// A folder that all ranks of a test see, removed when rank 0's object dies.
+// A folder that all ranks of a test use; removed when rank 0's object dies.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class SharedFolder {
     for (std::size_t k = 0; letters[k] != 0; ++k) path += static_cast<char>(letters[k]);
     path_ = path;
   }
-  // Collective over the world: no rank reads there any more.
+  // Collective over the world, so that no rank still reads there.
   ~SharedFolder() { world().communicator()->barrier(); }
   SharedFolder(const SharedFolder&) = delete;
   SharedFolder& operator=(const SharedFolder&) = delete;

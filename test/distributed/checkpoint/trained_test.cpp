@@ -1,4 +1,4 @@
-// If this failed, what a run has learned would not follow it into another layout.
+// If this failed, trained weights or moments would change when a checkpoint is loaded in another layout.
 #include <cmath>
 
 #include <ATen/ops/equal.h>
@@ -16,7 +16,7 @@
 namespace tessera::test {
 namespace {
 
-// A whole state from the shards of those who count it: put in place and summed, without what is tested.
+// Returns a whole state from the shards of its primary holders: put in place and summed, without the code under test.
 at::Tensor gathered(train::Assembly& assembly, const fsdp::ShardedParameter& p, const at::Tensor& shard) {
   auto whole = at::zeros(p.placement.parameter.shape, shard.options());
   if (p.is_primary) part_of(whole, p.box).copy_(shard);
@@ -63,7 +63,7 @@ struct Went {
   double next_loss = 0;  // of the step after
 };
 
-// Trains, saves into `output`, and takes one more step. Nothing on ranks that take no part.
+// Trains, saves into `output`, and takes one more step. Returns nothing on ranks that take no part.
 Went train_and_save(const SmallRun& run, const Common& common, const CheckpointLayout& layout,
                     const std::filesystem::path& output) {
   UnsyncedFiles files;

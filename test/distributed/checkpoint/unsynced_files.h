@@ -1,4 +1,4 @@
-// The real file system, which does not wait for the disk: for tests of what is written, not of when.
+// The real file system without syncs: for tests of the content of files, not of the time at which they are durable.
 #pragma once
 
 #include <memory>

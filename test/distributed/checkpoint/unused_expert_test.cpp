@@ -1,4 +1,4 @@
-// If this failed, an expert that no token has reached yet would be another one after a resume, or on another rank.
+// If this failed, an expert that no token has reached yet would have other values after a resume, or on another rank.
 #include <ATen/core/Tensor.h>
 
 #include <cmath>

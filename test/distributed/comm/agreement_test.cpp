@@ -1,4 +1,4 @@
-// If this failed, ranks would go on where one of them has failed, or not know why they end.
+// If this failed, ranks would continue although one of them has failed, or end without knowing why.
 #include "comm/agreement.h"
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What the suite runs on: collectives on memory of the host, or of the GPU (a double of it, in the program for that).
-// host_backend.cpp or gpu_backend.cpp.
+// The backend that the suite tests: collectives on host memory (host_backend.cpp), or on a GPU's memory, in fact a
+// double of it (gpu_backend.cpp).
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace tessera::test {
 
-// Collective over the world: a communicator of all its ranks.
+// Makes a communicator of all ranks. Collective over the world.
 [[nodiscard]] std::shared_ptr<comm::Communicator> make_backend();
 
-// Where its memory is.
+// Returns where its memory is.
 [[nodiscard]] device::Place backend_place();
 
 enum class SumBits { of_rank_order, of_the_backend };
-// Whether sums of float32 and float64 have the bits of a sum in the order of the ranks.
+// Returns whether sums of float32 and float64 have the bits of a sum in rank order.
 [[nodiscard]] SumBits backend_bits();
 
 }  // namespace tessera::test

@@ -18,7 +18,7 @@ using comm::Communicator;
 using comm::ReduceOperation;
 using comm::Strided;
 
-// Runs `body(communicator) -> bool` in each group; all ranks of the world must say true.
+// Runs `body(communicator) -> bool` in each group; it must return true on all ranks of the world.
 template <class Body>
 void in_each_group(Body body) {
   for (const auto& group : groups_under_test()) {
@@ -177,7 +177,7 @@ TEMPLATE_TEST_CASE("a reduction adds the sum of each rank's piece to what is the
 
 using Counts = std::int64_t (*)(std::int64_t from, std::int64_t to);
 
-// Row `row` of those that `from` sends `to`.
+// Row `row` of the rows that rank `from` sends to rank `to`.
 float row_value(std::int64_t from, std::int64_t to, std::int64_t row) {
   return static_cast<float>(1000 * from + 100 * to + row);
 }

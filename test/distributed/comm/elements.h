@@ -1,4 +1,4 @@
-// Elements of every type that collectives know, with whole-number values that are exact in all of them, in any order.
+// Elements of every type that collectives know, with whole numbers whose sums are exact in each type and any order.
 #pragma once
 
 #include <bit>
@@ -46,7 +46,7 @@ struct TypeOf<std::int64_t> {
   using Sum = std::int64_t;
 };
 
-// Contribution of `rank` to element `index`; and the sum over `ranks` ranks, and the largest.
+// The contribution of `rank` to element `index`, and the sum and the largest of it over `ranks` ranks.
 inline double contribution(std::int64_t rank, std::int64_t index) {
   return static_cast<double>((rank + 1) * (index % 7 - 3));
 }
@@ -58,7 +58,7 @@ inline double largest_of(std::int64_t ranks, std::int64_t index) {
   return static_cast<double>(factor > 0 ? ranks * factor : factor);
 }
 
-// Part of rank `k` when `total` is cut in blocks of ceil(total / ranks): the last ones may be short or empty.
+// The part of rank `k` when `total` is divided into blocks of ceil(total / ranks); the last ones may be short or empty.
 struct Block {
   std::int64_t begin, end;
   [[nodiscard]] std::int64_t size() const { return end - begin; }

@@ -102,7 +102,7 @@ void stay_away_from_a_gather(World& world, std::int64_t rank, std::int64_t eleme
 
 void stay_away_from_a_small_gather(World& world, std::int64_t rank) { stay_away_from_a_gather(world, rank, 500); }
 
-// Of 2 MiB a rank, which ranks of a host read from each other.
+// 2 MiB per rank, which ranks of a host read from each other.
 void stay_away_from_a_large_gather(World& world, std::int64_t rank) { stay_away_from_a_gather(world, rank, 1 << 19); }
 
 void agree_to_fail(World& world, std::int64_t rank) {

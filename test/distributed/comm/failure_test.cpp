@@ -1,4 +1,4 @@
-// If this failed, a rank that fails would leave the others waiting for it, or nobody would say why the job ended.
+// If this failed, the other ranks would wait for a rank that has failed, or no message would say why the job ended.
 #include <iostream>
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ Ended play(const std::string& act, int ranks = 3) {
   return {std::move(finished), seconds};
 }
 
-// What an end may take on a machine that does other things too; a limit that ran out would take 120 s or more.
+// The time that an end may take on a busy machine; a limit that ran out would take 120 s or more.
 constexpr double generous = 40;
 
 TEST_CASE("a rank that throws ends the job with its code, and says once why") {

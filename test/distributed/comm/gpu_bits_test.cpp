@@ -1,4 +1,4 @@
-// If this failed, a run on GPUs with `deterministic`, or in bfloat16, would have other sums than the same run on CPUs.
+// If this failed, sums on GPUs with `deterministic`, or in bfloat16, would have other bits than sums on CPUs.
 #include <cmath>
 #include <cstring>
 #include <memory>

@@ -1,4 +1,5 @@
-// If this failed, a rank whose GPU waits in vain for another would wait for ever, or nobody would say for whom.
+// If this failed, a rank whose GPU waits for a missing rank would wait for ever, or no message would name the missing
+// rank.
 #include <iostream>
 
 #include "base/clock.h"
@@ -10,7 +11,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// What an end may take on a machine that does other things too.
+// The time that an end may take on a busy machine.
 constexpr double generous = 60;
 
 // Two ranks of failing_gpus; rank 1 is the one that fails.

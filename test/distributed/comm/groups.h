@@ -15,9 +15,9 @@ struct NamedGroup {
   std::shared_ptr<comm::Communicator> communicator;
 };
 
-// Collective over the world at the first call of either; the same groups afterwards, until the tests have run.
+// The first call of either function makes the groups, collectively over the world; later calls return the same groups.
 [[nodiscard]] const std::vector<NamedGroup>& groups_under_test();
-// All ranks.
+// The group of all ranks.
 [[nodiscard]] comm::Communicator& world_under_test();
 
 }  // namespace tessera::test

@@ -1,4 +1,4 @@
-// If this failed, operations of several groups in the host's memory could block or mix with each other.
+// If this failed, operations of several groups on host memory could block each other or mix their data.
 #include <algorithm>
 #include <vector>
 

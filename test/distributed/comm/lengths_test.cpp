@@ -1,5 +1,5 @@
-// If this failed, ranks that pass different lengths to a collective would write over memory that belongs to something
-// else, wait for each other, or end without saying which of them disagree on what.
+// If this failed, ranks that pass different lengths to a collective would overwrite other memory, wait for each other,
+// or end without a message that says which ranks disagree on what.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,4 +1,4 @@
-// If this failed, the timeline would show communication at the wrong time, or a group's account the wrong bytes.
+// If this failed, the timeline would show communication at the wrong time, or count wrong bytes for a group.
 #include "comm/metered.h"
 
 #include <chrono>

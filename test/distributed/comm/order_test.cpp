@@ -1,5 +1,5 @@
-// If this failed, memory could be freed under an operation, two runs give other bits, or a group have other ranks than
-// it was made of.
+// If this failed, memory could be freed while an operation uses it, two runs could give different bits, or a group
+// could have other ranks than it was made of.
 #include <chrono>
 #include <cmath>
 #include <cstring>

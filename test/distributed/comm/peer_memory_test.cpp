@@ -1,4 +1,4 @@
-// If this failed, ranks would read wrong bytes of each other, or nobody would know that a read failed.
+// If this failed, ranks would read wrong bytes from each other's memory, or not notice that a read failed.
 #include "comm/mpi/peer_memory.h"
 
 #include <mpi.h>
@@ -20,17 +20,17 @@ using comm::ByteSequence;
 using comm::ElementType;
 using comm::PeerMemory;
 
-// Without MPI there is nobody to read.
+// Without MPI there is no other rank to read.
 bool is_alone() { return world().size() == 1; }
 
-// Whether this rank may read the others at all, which is up to the kernel.
+// Returns whether the kernel lets this rank read the memory of the others.
 bool may_read(const PeerMemory& memory) {
   if (memory.reaches(world().rank() == 0 ? 1 : 0, 1)) return true;
   if (world().rank() == 0) note_skip("reading another rank's memory", "the kernel does not let ranks read each other");
   return false;
 }
 
-// What rank `rank` has at every place of `data`, by its index.
+// The value that rank `rank` has at each index of `data`.
 std::int32_t value(std::int64_t rank, std::size_t index) {
   return static_cast<std::int32_t>(100'000 * rank) + static_cast<std::int32_t>(index);
 }
@@ -43,7 +43,7 @@ ByteSequence part_of(std::vector<std::int32_t>& data) {
   return part;
 }
 
-// The words of every rank, on every rank.
+// Returns the texts of all ranks, on every rank.
 std::vector<std::vector<std::int64_t>> all_words(const std::vector<std::int64_t>& own) {
   std::vector<std::int64_t> flat(own.size() * static_cast<std::size_t>(world().size()));
   comm::GatherBlock block{.type = ElementType::int64, .pieces = {}};

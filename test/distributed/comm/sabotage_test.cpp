@@ -1,5 +1,5 @@
-// Tests that fail on purpose on one of several ranks, started one by one by failure_test.cpp. If these passed, a
-// failure that only one rank sees would be lost.
+// Tests that fail on purpose on one of several ranks; failure_test.cpp starts them one by one. If these passed, a
+// failure on one rank only would go unseen.
 #include "support/catch.h"
 #include "support/ranks.h"
 

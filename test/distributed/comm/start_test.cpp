@@ -1,4 +1,4 @@
-// If this failed, a rank that runs out of memory while it starts would leave the others waiting for it, without a word.
+// If this failed, a rank that runs out of memory at its start would leave the others waiting without a message.
 #include <iostream>
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// What an end may take on a machine that does other things too.
+// The time that an end may take on a busy machine.
 constexpr double generous = 60;
 
 struct Ended {
@@ -18,7 +18,7 @@ struct Ended {
   double seconds;
 };
 
-// Two ranks; the allocation of that number on rank 1 fails, and with "for_good" all after it.
+// Starts two ranks. On rank 1 the allocation of that number fails, and with "for_good" all later ones too.
 Ended start(int allocation, const std::string& how) {
   const double begin = base::seconds_now();
   auto finished = run_command({MPIRUN, "-n", "2", STARTING_RANKS, std::to_string(allocation), how});

@@ -8,16 +8,16 @@
 
 namespace tessera::test {
 
-// A copy of `bytes` bytes. The first is collective over the world, as groups_under_test() is.
+// A copy of `bytes` bytes. Constructing the first object is collective over the world, like groups_under_test().
 class BackendMemory {
  public:
   BackendMemory(const void* values, std::size_t bytes);
-  // What the compute stream was given is over by then.
+  // Waits until the compute stream has done all that it was given.
   ~BackendMemory();
   BackendMemory(const BackendMemory&) = delete;
   BackendMemory& operator=(const BackendMemory&) = delete;
   [[nodiscard]] void* data() const { return memory_.get(); }
-  // After what the compute stream was given so far.
+  // Copies the values out after all that the compute stream was given so far.
   void read(void* values) const;
 
  private:

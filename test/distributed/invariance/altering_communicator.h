@@ -1,4 +1,4 @@
-// A communicator that delivers something else than was sent, on purpose: to see that a comparison notices.
+// A communicator that alters what it delivers, to test that a comparison notices.
 #pragma once
 
 #include <cstring>
@@ -12,11 +12,11 @@
 
 namespace tessera::test {
 
-// Each is called with the group's name; one that is not set alters nothing.
+// Each function is called with the group's name; one that is not set alters nothing.
 struct Alterations {
   std::function<void(const std::string& group, const std::vector<comm::GatherBlock>& blocks)> gathered;
   std::function<bool(const std::string& group)> reduces_twice;
-  // `before` holds what this rank contributed.
+  // `before` holds this rank's contribution.
   std::function<void(const std::string& group, comm::ElementType type, void* data, const void* before,
                      std::size_t bytes)>
       reduced;

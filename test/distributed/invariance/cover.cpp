@@ -72,7 +72,8 @@ class Cover {
     return all;
   }
 
-  // Of many random legal cases with `wanted` the one that meets the most open combinations; empty if there is none.
+  // Draws many legal cases that contain `wanted`; returns the one that covers the most open combinations, or an empty
+  // one if no case is legal.
   Choice best_with(const Combination& wanted) {
     constexpr int candidates = 60, tries = 4000;
     Choice best;

@@ -10,8 +10,9 @@ namespace tessera::test {
 // One value (an index) per factor.
 using Choice = std::vector<std::size_t>;
 
-// Cases, all of them legal, such that for every `strength` factors each combination of their values that some legal
-// case has occurs at least once. Greedy, the same list on every rank. `sizes`: values of each factor, each at least 1.
+// Returns legal cases that together contain, for every `strength` factors, each combination of their values that occurs
+// in some legal case. Greedy; the same list on every rank. `sizes` are the numbers of values of the factors, each at
+// least 1.
 [[nodiscard]] std::vector<Choice> cover(const std::vector<std::size_t>& sizes, std::size_t strength,
                                         const std::function<bool(const Choice&)>& is_legal);
 

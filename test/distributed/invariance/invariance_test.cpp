@@ -1,5 +1,5 @@
-// The promise of the project: a run does not depend on how many ranks share it. If this failed, results of one layout
-// could not be compared with those of another.
+// If this failed, a run would depend on how many ranks share it: the promise of the project that every layout gives the
+// numbers of one rank would be broken.
 #include "layout_case.h"
 #include "layout_check.h"
 #include "support/catch.h"

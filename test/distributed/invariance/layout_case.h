@@ -1,4 +1,4 @@
-// One way to share a training among ranks, and what it is compared with.
+// A way to share a training among ranks, and the one-rank run with which it is compared.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace tessera::test {
 
 enum class Groups { none, ep, emb, ep_emb, own, all };
 enum class Placement { inner, outer };
-enum class Sizes { smallest, largest };  // of the first group; a second one has the other
+enum class Sizes { smallest, largest };  // of the first group; a second group has the other
 enum class Mode { fsdp2, fsdp2_kept, zero2, zero1, ddp };
 enum class Recompute { none, full, experts };
 enum class Overlap { off, on };
 enum class Documents { joined, separate };
 enum class Head { untied, tied };
 enum class Balance { pooled, per_layer, sequence };
-// two, uneven: 24 sequences in micro-steps of 12, of 18 and 6, or near where the ranks do not divide these; starving:
-// one sequence more than a micro-step holds.
+// two and uneven: 24 sequences, in micro-steps of 12, or of 18 and 6, or near these if the ranks do not divide them.
+// starving: one sequence more than a micro-step holds.
 enum class MicroSteps { one, two, uneven, starving };
 enum class Optimizer { sgd, adamw };
 enum class Buffers { bound, always_copied };
@@ -42,26 +42,26 @@ struct LayoutCase {
   std::int64_t prefetch = 1;
   Buffers buffers{};
 
-  // Sequences of a full micro-step of all ranks, and of a step.
+  // Return the sequences of a full micro-step over all ranks, and of a step.
   [[nodiscard]] std::int64_t sequences_together() const;
   [[nodiscard]] std::int64_t global_batch() const;
-  // The options that train this layout; `plan` is a file that names the own group.
+  // Returns the options that train this layout; `plan` is a file with the plan of the group `own`.
   [[nodiscard]] Words words(const std::string& plan) const;
-  // The options that train the same run on one rank.
+  // Returns the options that train the same run on one rank.
   [[nodiscard]] Words reference_words() const;
   [[nodiscard]] std::string describe() const;
-  // Names and sizes of the groups.
+  // Returns names and sizes of the groups.
   [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> extra_groups() const;
 };
 
-// The plan of the built-in groups and of `own`, which splits the output products of the attention.
+// Returns a plan of the built-in groups and of `own`, which splits the output projections of the attention.
 [[nodiscard]] std::string plan_with_own_group();
 
 [[nodiscard]] LayoutCase layout_case(std::int64_t world, const Choice& choice);
 [[nodiscard]] std::vector<std::size_t> factor_sizes();
 [[nodiscard]] bool is_legal(const LayoutCase& c);
 
-// Cases of `world` ranks in which any `strength` values of different factors meet.
+// Returns cases of `world` ranks in which any `strength` values of different factors meet.
 [[nodiscard]] std::vector<LayoutCase> covering_cases(std::int64_t world, std::size_t strength);
 
 }  // namespace tessera::test

@@ -45,7 +45,7 @@ std::int64_t count(const std::vector<std::string>& lines, const std::string& beg
   return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(beginning); });
 }
 
-// Settings that ask for another program get one.
+// Checks that settings that ask for another program get another program.
 void check_program(const LayoutCase& c, const config::Settings& settings) {
   const auto blueprint = blueprint_of(settings, c.world);
   const auto options = program::builder_options(blueprint.settings);

@@ -1,4 +1,4 @@
-// Trainings in many layouts, each compared with one rank's.
+// Checks trainings in many layouts, each against the training of one rank.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace tessera::test {
 
-// Collective over the world. Ten steps of each case in float64: fails the test if a loss, a norm or a gradient is not
-// within 1e-10 of the one-rank run's, if a gradient of that run is zero, if the ranks sent other bytes than the
-// arithmetic says, or if an option did not change the program.
+// Trains ten steps of each case in float64. Fails the test if a loss, a norm or a gradient differs by more than 1e-10
+// from the one-rank run's, if a gradient of that run is zero, if the ranks sent other bytes than the arithmetic says,
+// or if an option did not change the program. Collective over the world.
 void check_cases(const std::vector<LayoutCase>& cases);
 
-// The same in float32, where losses and norms are to be within 1e-5, and so are the gradients of the first step, and of
-// each with SGD.
+// The same in float32, with a bound of 1e-5 for losses and norms, for the gradients of the first step, and with SGD for
+// those of each step.
 void check_cases_in_float32(const std::vector<LayoutCase>& cases);
 
 }  // namespace tessera::test

@@ -1,4 +1,5 @@
-// The same as invariance_test.cpp, in more layouts than a run of all tests has time for.
+// As invariance_test.cpp, for more layouts than a run of all tests has time for: if this failed, a run in one of them
+// would differ from the same run on one rank.
 #include "layout_case.h"
 #include "layout_check.h"
 #include "support/catch.h"

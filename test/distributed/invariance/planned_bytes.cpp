@@ -45,7 +45,7 @@ void add_replicas(const train::Blueprint& b, const plan::Unit& unit, std::size_t
   }
 }
 
-// Which rank of the group `name` has each of `count` indices of dim 0.
+// Returns, for each of `count` indices of dim 0, the rank of the group `name` that owns it.
 std::vector<std::int64_t> owner_of_each(const train::Blueprint& b, const std::string& name, std::int64_t count) {
   std::vector<std::int64_t> owner;
   const auto ranks = b.layout.group_size(name);

@@ -15,16 +15,16 @@ struct RandomCase {
   std::string documents;  // JSONL
   std::string plan;       // names every group of the case
   Format format{};
-  Words words;  // options that train it on the ranks it is drawn for
-  // On one rank, every micro-batch in one piece; in float64, but for bfloat16, whose rounding a small model can make as
-  // large as its gradients.
+  Words words;  // options that train it on the number of ranks for which it is drawn
+  // Options that train it on one rank, every micro-batch in one piece: in float64, except for bfloat16, whose rounding
+  // in a small model can be as large as its gradients.
   Words reference;
 
-  // Writes the files that the options mean into `files`, which must live as long as the settings are used.
+  // Writes the files that the options name into `files`, which must outlive the use of the settings.
   [[nodiscard]] config::Settings settings(const SmallRun& files, const Words& options) const;
 };
 
-// The same case for the same seed and number of ranks, on every machine. Every case is legal.
+// Draws a case, always a legal one: the same for the same seed and number of ranks, on every machine.
 [[nodiscard]] RandomCase random_case(std::uint64_t seed, std::int64_t ranks);
 
 }  // namespace tessera::test

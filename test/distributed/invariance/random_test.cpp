@@ -1,6 +1,6 @@
-// Layouts, models and data that nobody chose. If this failed, a run would depend on how many ranks share it, in a
-// combination that the lists of invariance_test.cpp do not have. TESSERA_RANDOM_SEED is the seed, today's date unless
-// it is given; TESSERA_RANDOM_CASES the number of cases; TESSERA_RANDOM_CASE the only one to try.
+// If this failed, a run would depend on how many ranks share it, for a combination of layout, model and data that
+// invariance_test.cpp does not list; these are drawn by chance. TESSERA_RANDOM_SEED is the seed (default: today's
+// date), TESSERA_RANDOM_CASES the number of cases, TESSERA_RANDOM_CASE the only case to try.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ std::optional<std::int64_t> number_in(const char* variable) {
   return text == nullptr ? std::nullopt : std::optional<std::int64_t>(std::atoll(text));
 }
 
-// Of the environment, else the date: 20240611. The same on every rank.
+// The seed: the environment's, or today's date as 20240611. The same on every rank.
 std::int64_t seed_of_run() {
   if (const auto given = number_in("TESSERA_RANDOM_SEED")) return *given;
   const std::time_t now = std::time(nullptr);
@@ -41,7 +41,7 @@ std::string command(std::int64_t seed, std::int64_t number) {
       seed, number, world().size());
 }
 
-// Narrow formats have a rounding of their own: only what is wrong by more is seen, in the first step.
+// Narrow formats round differently, so only larger errors are seen, and in the first step only.
 bool agrees(const Deviations& d, Format format) {
   switch (format) {
     case Format::float64: return d.largest() <= 1e-10;

@@ -1,5 +1,5 @@
-// If this failed, the same run would give other bits another time: no fault could be found by running again, and a
-// resumed run would not be the uninterrupted one.
+// If this failed, the same run would give other bits when repeated: a fault could not be reproduced, and a resumed run
+// would differ from the uninterrupted one.
 #include <algorithm>
 
 #include "layout_case.h"

@@ -1,4 +1,4 @@
-// If this failed, the comparison of layouts could not fail: every fault here is one that some trainer really had.
+// If this failed, the comparison of layouts would not notice faults. Every fault here has occurred in some trainer.
 #include <algorithm>
 
 #include "altering_communicator.h"

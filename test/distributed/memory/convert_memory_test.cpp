@@ -1,4 +1,4 @@
-// If this failed, a model would have to fit into memory to be converted.
+// If this failed, converting a model would need memory for the whole model.
 #include <filesystem>
 
 #include "checkpoint/huggingface_import.h"

@@ -115,7 +115,7 @@ CountedMemory MemoryCount::so_far() const {
 
 }  // namespace tessera::test
 
-// Instead of the C library's: BufferPool takes its slots from here.
+// Replaces the C library's function: BufferPool allocates its slots with it.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   tessera::test::note_slot(bytes);
   void* memory = nullptr;

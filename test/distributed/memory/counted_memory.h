@@ -1,5 +1,5 @@
-// What this process really asks its allocators for: tensors from LibTorch's CPU allocator, which is wrapped, and slots
-// of pools from aligned_alloc, which this program replaces by a counting one.
+// Counts this process's allocations: tensors through LibTorch's CPU allocator, which it wraps, and slots of pools
+// through aligned_alloc, which it replaces by a counting one.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct CountedMemory {
   [[nodiscard]] std::int64_t slot_bytes() const;
 };
 
-// Counts from its construction to its end, one at a time.
+// Counts while it lives; one object at a time.
 class MemoryCount {
  public:
   MemoryCount();

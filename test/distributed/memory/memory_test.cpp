@@ -1,4 +1,5 @@
-// If this failed, a rank would need more memory than --dry-run says, or hold whole what is sharded so that it fits.
+// If this failed, a rank would need more memory than --dry-run says, or hold whole parameters that are sharded to save
+// memory.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -79,7 +80,8 @@ void run_step(Start& start, const Start::Step& step) {
 
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Elements of the largest shard of a rank: dims are cut as DESIGN's placement says, [V, H] and [E, I, H].
+// Elements of the largest shard of a rank. [V, H] and [E, I, H] are cut on dim 0 by owners and then on dim 1 by FSDP;
+// without owners FSDP cuts dim 0.
 std::int64_t largest_shard(const Case& c) {
   const auto n = world().size();
   const auto of_fsdp = [&](std::int64_t ranks) { return c.mode == "ddp" ? 1 : ranks; };
@@ -92,8 +94,8 @@ std::int64_t largest_shard(const Case& c) {
   return std::max({embedding, head, gate, down});
 }
 
-// Bytes of the largest use of a unit: experts and embedding by their owner, the head whole; 64 more for each parameter,
-// on whose multiples it starts.
+// Bytes of the largest use of a unit: the experts of an owner, or the whole head; 64 more for each parameter, since
+// each starts at a multiple of 64.
 std::int64_t largest_unit(const Case& c, std::int64_t element_bytes) {
   const auto of_experts = 3 * (up(experts, c.ep) * intermediate * hidden * element_bytes + 64);
   const auto of_head = (vocabulary + 1) * hidden * element_bytes + 2 * 64;

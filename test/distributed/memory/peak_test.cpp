@@ -1,5 +1,5 @@
-// If these failed, a step would hold more than it must: values that nobody reads any more, or activations that
-// recomputation is there to save; or the start page would tell another peak than a step has.
+// If this failed, a step would hold values that nobody reads any more, or activations that recomputation should free;
+// or the start page would state another peak than the step has.
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,5 @@
-// If this failed, communicators could be made, polled and ended in ways that hang on GPUs, and the suite without a GPU
-// would pass.
+// If this failed, tests without a GPU would pass although communicators are created, polled or destroyed in ways that
+// hang on GPUs.
 #include "joined.h"
 #include "support/catch.h"
 #include "support/ranks.h"

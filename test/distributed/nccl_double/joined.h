@@ -1,4 +1,4 @@
-// The ranks of the world as the tests of NCCL's double use them.
+// Communicators, device memory and faults for the tests of NCCL's double.
 #pragma once
 
 #include <nccl.h>
@@ -12,7 +12,7 @@
 
 namespace tessera::test {
 
-// The same on every rank; collective over the world.
+// Returns one unique id, the same on every rank. Collective over the world.
 [[nodiscard]] ncclUniqueId shared_id();
 
 enum class Calls : std::uint8_t { block, return_at_once };
@@ -20,15 +20,16 @@ enum class Calls : std::uint8_t { block, return_at_once };
 // Polls until nothing is in progress.
 ncclResult_t settle(ncclComm_t communicator);
 
-// All ranks of the world in one communicator, each on a GPU of its own, with a stream for its operations. Collective
-// over the world, at its end too.
+// A communicator of all ranks of the world, each on a GPU of its own, with a stream for its operations. Construction
+// and destruction are collective over the world.
 class Joined {
  public:
   explicit Joined(Calls calls = Calls::block);
   ~Joined();
   Joined(const Joined&) = delete;
   Joined& operator=(const Joined&) = delete;
-  // In place of what the end does; a communicator that was misused cannot be destroyed.
+  // Both end the communicator, so that the destructor does not; one that was misused must be aborted, since it cannot
+  // be destroyed.
   void abort();
   void destroy();
 
@@ -40,7 +41,7 @@ class Joined {
   cudaStream_t lane = nullptr;
 };
 
-// `to` waits for an event behind all that `from` was given.
+// Makes `to` wait for an event behind all that `from` was given.
 void order(cudaStream_t from, cudaStream_t to);
 
 // Elements in device memory.
@@ -74,8 +75,8 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// What a run of `wrong` is blamed for, and only that: "none" if nothing, else the faults, one a line. Those after the
-// first of one kind say the same of a later operation.
+// Returns the faults of a run of `wrong`, one per line; "none" if there are none. Faults after the first of one kind
+// say the same about a later operation.
 template <class Wrong>
 [[nodiscard]] std::string blamed(Wrong wrong) {
   const ExpectFaults expecting;

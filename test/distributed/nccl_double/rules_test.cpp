@@ -1,4 +1,5 @@
-// If this failed, what NCCL forbids beside the wrong sequences would pass without a GPU.
+// If this failed, tests without a GPU would pass although NCCL is called in ways that its documentation forbids
+// (wrong_sequences_test.cpp has the wrong sequences).
 #include <array>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// If this failed, the double of NCCL would move other values than NCCL does, or find fault with what is right.
+// If this failed, the double of NCCL would deliver other values than NCCL, or report correct calls as faults.
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -1,5 +1,5 @@
-// If this failed, NCCL could be called in ways that hang or spoil values on GPUs, and the suite without a GPU would
-// pass.
+// If this failed, tests without a GPU would pass although NCCL is called in sequences that hang or spoil values on
+// GPUs.
 #include "joined.h"
 #include "support/catch.h"
 #include "support/ranks.h"

@@ -1,5 +1,5 @@
-// If this failed, ranks would clip by different norms, or by one that counts experts of other owners or replicas
-// wrongly: the weights would drift apart, or steps would be shorter than the setting says.
+// If this failed, ranks would clip by different norms, or by a norm that counts other owners' experts or replicas
+// wrongly: weights would drift apart, or steps would be shorter than the setting says.
 #include <cmath>
 #include <cstring>
 #include <limits>

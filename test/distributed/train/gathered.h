@@ -1,5 +1,5 @@
-// Layouts of a few ranks, and what their shards are together: put in place and summed over the world, without the
-// gathers that are tested.
+// Options for layouts of a few ranks, and whole tensors from their shards: put in place and summed over the world,
+// without the gathers under test.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace tessera::test {
 
-// Options that add the named groups.
+// Returns options that add the named groups.
 [[nodiscard]] Words groups(const std::vector<std::pair<std::string, std::int64_t>>& sizes);
 
-// Collective over the world: the whole tensor on every rank, from the tensors of its shards' shape on their primary
-// holders.
+// Returns the whole tensor on every rank, from the primary holders' tensors in the shape of their shards. Collective
+// over the world.
 [[nodiscard]] at::Tensor gathered(const fsdp::ShardedParameter& parameter, const at::Tensor& shard);
 [[nodiscard]] TensorsByName gathered_masters(train::Assembly& assembly);
-// Of gradients by name, as test::gradients returns them.
+// Gathers gradients by name, as test::gradients returns them.
 [[nodiscard]] TensorsByName gathered_gradients(train::Assembly& assembly, const TensorsByName& shards);
 
-// Collective over the world: `hash` of every rank, in rank order.
+// Returns `hash` of every rank, in rank order. Collective over the world.
 [[nodiscard]] std::vector<std::uint64_t> hashes_of_ranks(std::uint64_t hash);
 
-// One whole step with this rank's batches.
+// Runs one whole step with this rank's batches.
 executor::StepResult train_step(train::Assembly& assembly, const Start::Step& step, double lr = 0.01);
 
 }  // namespace tessera::test

@@ -1,5 +1,5 @@
-// If this failed, a gradient would be weighted by who holds a token, summed in a narrow type, or lost on its way
-// through an exchange; or experts without tokens would be stepped differently where they have an owner of their own.
+// If this failed, a gradient would be weighted by which rank holds a token, summed in a narrow type, or lost in an
+// exchange; or experts without tokens would be updated differently when they have an owner of their own.
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 

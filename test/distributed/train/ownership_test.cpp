@@ -1,4 +1,4 @@
-// If this failed, ranks would route with different routers, or owners would train copies of the same experts.
+// If this failed, ranks would route with different routers, or several owners would train the same experts.
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
 

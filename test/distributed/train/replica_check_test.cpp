@@ -1,4 +1,4 @@
-// If this failed, replicas that drift apart would train on, or a sound run would be ended.
+// If this failed, a run would go on with replicas that drift apart, or a sound run would be ended.
 #include "train/replica_check.h"
 
 #include <fmt/format.h>

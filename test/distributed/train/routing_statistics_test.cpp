@@ -1,5 +1,5 @@
-// If this failed, ranks would count a token's slots twice or not at all, or the balance loss would be another one on
-// several ranks.
+// If this failed, ranks would count a token's slots twice or not at all, or several ranks would compute another balance
+// loss than one.
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>

@@ -50,7 +50,8 @@ std::optional<std::string> AccessHistory::add(const Access& access, const Vector
   return fault;
 }
 
-// Whatever is ordered after `access` or known to the host is ordered after these too.
+// Drops the accesses that need no further check: whatever is ordered after `access`, or known to the host, is ordered
+// after them too.
 void AccessHistory::forget(const Access& access, const VectorClock& clock, const VectorClock& host) {
   std::erase_if(accesses_, [&](const Access& earlier) {
     if (host.of(earlier.actor) >= earlier.time) return true;

@@ -1,9 +1,10 @@
-// Which operations are ordered, and whether two that touch the same bytes are.
+// Keeps the order of operations, and finds two that touch the same bytes without being ordered.
 //
-// Happens-before by vector clocks (Fidge 1988; Mattern 1989): each stream, and each thread of the host that calls, is
-// an actor; an operation's clock says of every actor how much of it surely came before. Clocks are worked out when
-// operations are enqueued, so that a missing wait is found whatever the timing. What one thread of the host has waited
-// for all threads know, since what they tell each other is not seen; what it only asked about (a query) it alone knows.
+// Happens-before by vector clocks (Fidge 1988; Mattern 1989): each stream, and each host thread that calls, is an
+// actor; an operation's clock holds, for every actor, how much of its work surely came before. Clocks are computed when
+// operations are enqueued, so a missing wait is found whatever the timing. A host thread that waits for something makes
+// it known to all host threads, since messages between threads are not seen; the answer to a query is known to the
+// asking thread alone.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class VectorClock {
  public:
   [[nodiscard]] std::uint64_t of(Actor actor) const { return actor < times_.size() ? times_[actor] : 0; }
   void join(const VectorClock& other);
-  // The actor's next time.
+  // Advances the actor's time and returns it.
   std::uint64_t advance(Actor actor);
 
  private:
@@ -42,12 +43,12 @@ struct Access {
 // The accesses to one allocation that may still matter.
 class AccessHistory {
  public:
-  // Adds `access`, made with `clock`, which orders it after what `host` knows. A fault if an earlier access that
-  // conflicts is not ordered before it: begins "read before event", "write before event"; names both operations.
-  // `base` is the allocation's first byte.
+  // Adds `access`, made with `clock`, which orders it after what `host` knows. Returns a fault if an earlier access
+  // that conflicts is not ordered before it: the text begins "read before event" or "write before event" and names both
+  // operations. `base` is the first byte of the allocation.
   std::optional<std::string> add(const Access& access, const VectorClock& clock, const VectorClock& host,
                                  const std::byte* base);
-  // An access that the host does not know to be over.
+  // Returns an access that the host does not know to be over, if there is one.
   [[nodiscard]] std::optional<Access> pending(const VectorClock& host) const;
 
  private:

@@ -9,13 +9,13 @@ namespace {
 
 std::intptr_t address(const std::byte* at) { return reinterpret_cast<std::intptr_t>(at); }
 
-// Whether a row of `range` has a byte of [begin, end).
+// Returns whether a row of `range` has a byte in [begin, end).
 bool meets(const ByteRange& range, std::intptr_t begin, std::intptr_t end) {
   const auto first = address(range.begin), length = static_cast<std::intptr_t>(range.row_bytes);
   const auto rows = static_cast<std::intptr_t>(range.rows), stride = static_cast<std::intptr_t>(range.stride_bytes);
   if (end <= first || address(range.end()) <= begin) return false;
   if (rows == 1) return true;
-  // The row that begins last before `end`; those before it end before it ends.
+  // Looks at the row that begins last before `end`; all earlier rows end before it does.
   const auto row = std::min(rows - 1, (end - 1 - first) / stride);
   return first + row * stride + length > begin;
 }

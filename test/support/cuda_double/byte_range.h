@@ -1,4 +1,4 @@
-// Bytes of memory that an operation reads or writes.
+// The bytes of memory that an operation reads or writes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct ByteRange {
   std::size_t row_bytes = 0, rows = 1, stride_bytes = 0;
 
   [[nodiscard]] bool empty() const { return row_bytes == 0 || rows == 0; }
-  // Behind the last byte; not of an empty range.
+  // One past the last byte. The range must not be empty.
   [[nodiscard]] const std::byte* end() const { return begin + (rows - 1) * stride_bytes + row_bytes; }
   [[nodiscard]] std::size_t bytes() const { return row_bytes * rows; }
   bool operator==(const ByteRange&) const = default;
@@ -22,9 +22,9 @@ struct ByteRange {
 [[nodiscard]] ByteRange bytes_of(const void* data, std::size_t bytes);
 [[nodiscard]] ByteRange rows_of(const void* data, std::size_t row_bytes, std::size_t rows, std::size_t stride_bytes);
 
-// Whether they have a byte in common.
+// Returns whether the ranges have a byte in common.
 [[nodiscard]] bool overlap(const ByteRange& a, const ByteRange& b);
-// Whether every byte of `inner` is one of `outer`; may say false where rows only together cover it.
+// Returns whether every byte of `inner` lies in `outer`; may return false if only several rows together cover a row.
 [[nodiscard]] bool covers(const ByteRange& outer, const ByteRange& inner);
 
 }  // namespace tessera::test

@@ -1,4 +1,4 @@
-// The launchers of comm/nccl/kernels.h: the same arithmetic, on the thread of the stream.
+// Implements the launchers of comm/nccl/kernels.h: the same arithmetic, on the stream's thread.
 #include "comm/nccl/kernels.h"
 
 #include "support/cuda_double/cuda_double.h"
@@ -14,7 +14,7 @@ ByteRange rows(const void* data, std::size_t element, const RankOrderSum& sum, s
                        static_cast<std::size_t>(stride) * element);
 }
 
-// Of the other ranks' elements, those before and behind this rank's place.
+// The other ranks' elements lie before and behind this rank's place.
 std::vector<ByteRange> received(const RankOrderSum& sum, std::size_t element) {
   const auto piece = static_cast<std::size_t>(sum.rows * sum.row_elements) * element;
   const auto before = static_cast<std::size_t>(sum.rank), behind = static_cast<std::size_t>(sum.ranks) - before - 1;

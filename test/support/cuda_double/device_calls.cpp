@@ -10,7 +10,7 @@ using namespace tessera::test::cuda_double;
 
 namespace {
 
-// Each error that the double returns, and a few more.
+// All errors that the double returns, and a few more.
 struct Text {
   cudaError_t error;
   const char *name, *words;

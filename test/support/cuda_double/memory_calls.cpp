@@ -20,8 +20,8 @@ cudaError_t allocate(void** memory, AllocationKind kind, std::size_t bytes) {
   return remember(*memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Of the GPU's memory CUDA lets all of its streams finish first (CUDA C++ Programming Guide, "Stream-Ordered Memory
-// Allocator"). Nobody may rely on it here: that would be a synchronization with the whole GPU in disguise.
+// Before it frees device memory, CUDA lets all streams of the GPU finish (CUDA C++ Programming Guide, "Stream-Ordered
+// Memory Allocator"). Our code must not rely on that: it would be a synchronization with the whole GPU in disguise.
 cudaError_t release(void* memory, AllocationKind kind, std::string_view call) {
   if (memory == nullptr) return cudaSuccess;
   std::optional<Allocation> allocation;
@@ -44,7 +44,7 @@ cudaError_t release(void* memory, AllocationKind kind, std::string_view call) {
   return cudaSuccess;
 }
 
-// Whether memory at `address` is what the direction of the copy says.
+// Returns whether memory at `address` is of the kind that the direction of the copy says.
 bool is_of_kind(const void* address, bool device) {
   const auto* allocation = runtime().memory.at(static_cast<const std::byte*>(address));
   return allocation == nullptr || (allocation->kind == AllocationKind::device) == device;

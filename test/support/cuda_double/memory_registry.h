@@ -1,8 +1,8 @@
-// The memory that the GPU may touch: what cudaMalloc and cudaHostAlloc gave out.
+// The memory that the GPU may touch: the allocations of cudaMalloc and cudaHostAlloc.
 //
-// Filled with bytes 0xFF, which are NaN in every floating type, when it is given out and when it is freed. The bytes
-// behind the end are watched. Freed memory is kept for a while, so that a stream that still writes there harms nobody.
-// Under the lock of the runtime.
+// Memory is filled with bytes 0xFF, which are NaN in every floating type, when it is allocated and when it is freed. A
+// write behind its end is detected. Freed memory is kept for a while, so that a stream that still writes there does no
+// harm. Callers hold the lock of the runtime.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct FreeStorage {
 };
 
 struct Allocation {
-  std::size_t number = 0;  // from 1, of all
+  std::size_t number = 0;  // counts all allocations from 1
   AllocationKind kind{};
   int device = 0;
   std::size_t bytes = 0;
@@ -32,26 +32,26 @@ struct Allocation {
 
   // "allocation 3 (64 bytes of device memory)".
   [[nodiscard]] std::string name() const;
-  // Whether a byte behind the end was written.
+  // Returns whether a byte behind the end was written.
   [[nodiscard]] bool overrun() const;
 };
 
 class MemoryRegistry {
  public:
-  // Null if there is not so much.
+  // Returns null if there is not enough memory.
   [[nodiscard]] std::byte* allocate(AllocationKind kind, int device, std::size_t bytes);
-  // The allocation that begins there, no longer registered.
+  // Removes and returns the allocation that begins there.
   [[nodiscard]] std::optional<Allocation> remove(const void* begin);
-  // Keeps what was removed, filled with NaN.
+  // Fills a removed allocation with NaN and keeps it for a while.
   void bury(Allocation allocation);
 
-  // That holds the address; null if none does.
+  // Returns the allocation that holds the address; null if none does.
   [[nodiscard]] Allocation* at(const std::byte* address);
-  // Why `range`, which is not empty, does not lie in one allocation: "the range of 16 bytes ends 4 bytes behind
+  // Says why `range`, which is not empty, does not lie in one allocation: "the range of 16 bytes ends 4 bytes behind
   // allocation 3 (...)"; "" if it does.
   [[nodiscard]] std::string why_not(const ByteRange& range);
 
-  // Of device memory.
+  // Counts device memory only.
   [[nodiscard]] std::size_t bytes_in_use(int device) const;
   std::size_t device_bytes = std::size_t{1} << 30;
 

@@ -19,7 +19,7 @@ class Carrier {
  public:
   // Called on the carrier's thread.
   using Deliver = std::function<void(const Address&, Bytes)>;
-  // MPI has been started by now, with MPI_THREAD_MULTIPLE, if it will be.
+  // If the program uses MPI, it must have started it by now, with MPI_THREAD_MULTIPLE.
   explicit Carrier(Deliver deliver);
   ~Carrier();
   Carrier(const Carrier&) = delete;
@@ -27,9 +27,9 @@ class Carrier {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int processes() const { return processes_; }
-  // To another process. Any thread.
+  // Sends to another process. For any thread.
   void send(int process, const Address& address, const Bytes& body);
-  // Sends what is left, and carries nothing from then on. Before MPI_Finalize, which calls it.
+  // Sends the remaining messages and carries nothing afterwards. MPI_Finalize calls it as its first step.
   void stop();
 
  private:
@@ -49,7 +49,7 @@ class Carrier {
   std::condition_variable changed_;
   std::list<Outgoing> waiting_;
   bool stopping_ = false;
-  std::list<Outgoing> under_way_;  // of the thread
+  std::list<Outgoing> under_way_;  // used by thread_ only
   std::thread thread_;
 };
 

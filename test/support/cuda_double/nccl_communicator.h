@@ -1,4 +1,4 @@
-// What a ncclComm_t points to, and whether it may be used.
+// The object behind an ncclComm_t, and whether it may be used.
 #pragma once
 
 #include <nccl.h>
@@ -13,7 +13,7 @@
 
 #include "support/cuda_double/stream.h"
 
-// Under the lock of the runtime, but for what is atomic or fixed once it has been created.
+// Guarded by the lock of the runtime, except for members that are atomic or fixed after creation.
 struct ncclComm {
   enum class Life : std::uint8_t { creating, usable, finalized, destroyed, aborted };
 
@@ -30,17 +30,17 @@ struct ncclComm {
   Life life = Life::creating;
   std::thread creation;
   std::atomic<bool> created{false};
-  std::atomic<ncclResult_t> error{ncclSuccess};  // what ncclCommGetAsyncError says when nothing is in progress
-  // One that does not block says ncclInProgress at least once after each call.
+  std::atomic<ncclResult_t> error{ncclSuccess};  // for ncclCommGetAsyncError when nothing is in progress
+  // A communicator that does not block returns ncclInProgress at least once after each call.
   bool poll_once_more = false;
-  std::function<void()> owed;  // enqueues what it was given
-  // Of one that does not block and is being split: the part, and where it is to be said. (NCCL sets it at the end.)
+  std::function<void()> owed;  // enqueues the operations that it was given
+  // For one that does not block and is being split: the part, and the handle to set. (NCCL sets it at the end.)
   ncclComm* part = nullptr;
   ncclComm_t* part_goes_to = nullptr;
 
   std::atomic<bool> given_up{false};  // aborted, or stuck: its operations move nothing any more
   std::atomic<int> running{0};        // enqueued and not yet done
-  // Of its last operation: behind it in its queue, its stream and when.
+  // The end of its last operation in the queue of its stream, that stream, and the time there.
   std::shared_ptr<tessera::test::cuda_double::Passage> last;
   tessera::test::cuda_double::Actor last_actor = 0;
   std::uint64_t last_time = 0;
@@ -52,16 +52,17 @@ namespace tessera::test::cuda_double {
 // In seconds.
 extern std::atomic<double> stuck_after_s;
 
-// Kept until the process ends, so that a use of a destroyed one can be told.
+// Makes a communicator, which is kept until the process ends, so that a use after its destruction is recognised.
 [[nodiscard]] ncclComm* make_communicator();
-// Null, and a fault in the name of `call`, if there is no such communicator or it is no longer usable.
+// Returns the communicator; null, after a fault that names `call`, if there is no such communicator or it is no longer
+// usable.
 [[nodiscard]] ncclComm* living(ncclComm_t handle, std::string_view call);
-// The same for one that is not creating, and has nothing in progress.
+// The same; it must also have finished its creation and have nothing in progress.
 [[nodiscard]] ncclComm* ready(ncclComm_t handle, std::string_view call);
 
-// What ncclCommGetAsyncError says; enqueues what is owed.
+// Returns the result of ncclCommGetAsyncError; enqueues the operations that are owed.
 [[nodiscard]] ncclResult_t poll(ncclComm& communicator);
-// Waits, without the lock, until its operations are done.
+// Waits until its operations are done, without holding the lock.
 void wait_for_operations(const ncclComm& communicator);
 
 void report_unpolled_communicators(std::string_view where);

@@ -1,7 +1,6 @@
-// How communicators come to be. (NCCL user guide, "Creating a Communicator" and "Communicator Creation and Management
-// Functions".) Checked: the id is from ncclGetUniqueId and makes one communicator; every rank of it comes, once, with
-// the same size, and each on a GPU of its own; the configuration was initialized; a split has no operation of the
-// parent outstanding.
+// Creates communicators. (NCCL user guide, "Creating a Communicator" and "Communicator Creation and Management
+// Functions".) Checks: the id is from ncclGetUniqueId and makes one communicator; every rank joins once, with the same
+// size, and each on its own GPU; the configuration is initialized; a split has no outstanding operation of the parent.
 #pragma once
 
 #include <nccl.h>
@@ -10,9 +9,9 @@
 
 namespace tessera::test::cuda_double {
 
-// Both begin; `*made` is what finish_creation() ends. A part of no colour cannot be used then.
+// Both begin the creation of `*made`, which finish_creation() ends. A part without a colour cannot be used afterwards.
 ncclResult_t begin_joining(ncclComm_t* made, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config);
-// A parent that does not block sets `*to` when it is polled after the end.
+// A parent that does not block sets `*to` when it is polled after the split has ended.
 ncclResult_t begin_split(ncclComm& parent, int color, int key, ncclComm_t* to, ncclComm** made,
                          const ncclConfig_t* config);
 // Waits for a communicator that blocks.

@@ -1,10 +1,10 @@
-// Operations of one communicator and one group call: enqueued as one, and run against the other ranks.
+// Enqueues the operations of one communicator and one group call as one, and runs them together with the other ranks.
 //
-// Checked where ranks meet: they call the same collectives in the same order, with the same count, type, reduction and
+// Checks, where ranks meet: they call the same collectives in the same order, with the same count, type, reduction and
 // root; a send and its receive agree in count and type ("Collective Communication Functions", "Point To Point
 // Communication Functions"); two ranks that share several communicators launch on them in the same order ("Using
 // multiple NCCL communicators concurrently"). Operations that wait too long for another rank are a fault that names
-// them, and their communicator moves nothing any more.
+// them; their communicator moves nothing afterwards.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace tessera::test::cuda_double {
 
-// Under the lock of the runtime. On all of their streams if they name several: it begins when all have come so far, and
-// all wait for its end ("CUDA Stream Semantics"). `operations` are all of one communicator, which is ready.
-// `host` is what the thread knew that called them.
+// Enqueues on all streams that the operations name: they begin when all these streams have come so far, and all these
+// streams wait for their end ("CUDA Stream Semantics"). `operations` belong to one communicator, which is ready. `host`
+// is the knowledge of the thread that called them. The caller holds the lock of the runtime.
 void enqueue_operations(std::vector<NcclOperation> operations, const VectorClock& host);
 
 }  // namespace tessera::test::cuda_double

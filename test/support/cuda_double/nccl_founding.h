@@ -1,4 +1,4 @@
-// Where the ranks of a new communicator find each other: the process that made its unique id.
+// Lets the ranks of a new communicator find each other through the process that made its unique id.
 #pragma once
 
 #include <nccl.h>
@@ -10,14 +10,14 @@
 
 namespace tessera::test::cuda_double {
 
-// In an Address: who made the id, who gathers the ranks.
+// The "rank", in an Address, of the process that made the id and gathers the ranks.
 constexpr std::int32_t founder = -1;
 
 struct Founded {
-  std::uint64_t key = 0;  // of the communicator
+  std::uint64_t key = 0;  // names the communicator
   std::int32_t process = 0;
 };
-// Nothing if it is not from ncclGetUniqueId.
+// Reads an id; returns nothing if it is not from ncclGetUniqueId.
 [[nodiscard]] std::optional<Founded> read_id(const ncclUniqueId& id);
 
 // What a rank says to the founder. The answer begins with a bool: true, and all ranks' words; or false, and what is
@@ -27,7 +27,7 @@ struct Joining {
   std::int32_t size, rank, process, device;
 };
 
-// A rank has come to a communicator whose id was made here. On any thread.
+// Takes the message of a rank that joins a communicator whose id this process made. For any thread.
 void found_communicator(const Bytes& joining);
 
 }  // namespace tessera::test::cuda_double

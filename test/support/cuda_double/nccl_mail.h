@@ -1,7 +1,7 @@
-// How the ranks of the doubles of NCCL reach one another: messages in boxes, between processes by MPI.
+// Messages between the ranks of the NCCL double: boxes in each process, and MPI between processes.
 //
-// MPI is used from a thread of its own, with a tag that is not used elsewhere on MPI_COMM_WORLD, from the first message
-// until MPI_Finalize. Without MPI there is one process.
+// A thread of its own uses MPI, with a tag that nothing else uses on MPI_COMM_WORLD, from the first message until
+// MPI_Finalize. Without MPI there is one process.
 #pragma once
 
 #include <atomic>
@@ -55,10 +55,11 @@ class Mail {
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
 
-  // Any thread.
+  // For any thread.
   [[nodiscard]] int process();
   void send(int process, const Address& address, Bytes body);
-  // The next message of `address`; none if `deadline` passes or `given_up` becomes true (wake()).
+  // Waits for the next message of `address`; returns none if `deadline` passes or `given_up` becomes true (after
+  // wake()).
   [[nodiscard]] std::optional<Bytes> receive(const Address& address, Clock::time_point deadline,
                                              const std::atomic<bool>& given_up);
   [[nodiscard]] bool has(const Address& address);

@@ -1,4 +1,4 @@
-// What a rank says of its operation when it meets another, and whether the two agree.
+// The description of its operation that a rank sends when it meets another, and the check that two agree.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@ namespace tessera::test::cuda_double {
 
 struct Heading {
   Kind kind{};
-  std::int32_t type = 0, reduction = 0, root = 0;  // as NcclOperation; root: only of a broadcast
+  std::int32_t type = 0, reduction = 0, root = 0;  // as in NcclOperation; root for a broadcast only
   std::uint64_t count = 0;
   std::uint64_t number = 0;
-  std::uint64_t launch = 0;  // of all group calls of the process, from 1
+  std::uint64_t launch = 0;  // counts all group calls of the process from 1
 };
 
 [[nodiscard]] Heading heading_of(const NcclOperation& operation, std::uint64_t launch);
 
-// "" if they agree. Begins "wrong order of collectives", "count mismatch", "type mismatch", ...
+// Returns "" if they agree, else a text that begins "wrong order of collectives", "count mismatch", "type mismatch",
+// ...
 [[nodiscard]] std::string disagreement(const NcclOperation& own, const Heading& other, int other_rank);
 
-// The order in which two processes launched what they met for.
+// Compares the orders in which two processes launched the operations for which they met.
 class LaunchOrder {
  public:
-  // This process's launch `own` met launch `other` of `process`. A sentence if another pair of theirs met the other way
-  // round; "" if not. Any thread.
+  // Records that this process's launch `own` met launch `other` of `process`. Returns a sentence if another pair of
+  // theirs met in the opposite order, else "". For any thread.
   [[nodiscard]] std::string meet(int process, std::uint64_t own, std::uint64_t other);
 
  private:

@@ -1,4 +1,4 @@
-// One call of NCCL that moves data.
+// A call of NCCL that moves data.
 #pragma once
 
 #include <nccl.h>
@@ -23,10 +23,10 @@ struct NcclOperation {
   std::size_t count = 0;  // as it was passed
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
-  int peer = 0;  // or the root
+  int peer = 0;  // the other rank of a send or receive, or the root of a broadcast
   ncclComm* communicator = nullptr;
   CUstream_st* stream = nullptr;
-  std::uint64_t number = 0;  // of all operations of its communicator on this rank, from 1: once it was enqueued
+  std::uint64_t number = 0;  // counts its communicator's operations on this rank from 1; set when enqueued
 };
 
 [[nodiscard]] bool is_collective(Kind kind);
@@ -35,7 +35,8 @@ struct NcclOperation {
 [[nodiscard]] std::size_t bytes_of_type(ncclDataType_t type);
 [[nodiscard]] std::string_view name_of_type(ncclDataType_t type);
 
-// What it reads and writes on this rank, as NCCL documents its buffers; equal or inside one another where in place.
+// The bytes that it reads and writes on this rank, as NCCL documents its buffers; for an operation in place they are
+// equal or one contains the other.
 [[nodiscard]] ByteRange sent(const NcclOperation& operation);
 [[nodiscard]] ByteRange received(const NcclOperation& operation);
 

@@ -1,4 +1,4 @@
-// Sums as the double of NCCL computes them.
+// The reductions of the NCCL double.
 #pragma once
 
 #include <nccl.h>
@@ -7,9 +7,9 @@
 
 namespace tessera::test::cuda_double {
 
-// into[k] = into[k] (op) other[k], rounded to the type; for bfloat16 computed in float32, and rounded to nearest even
-// each time; a maximum or minimum is NaN only where all are. NCCL's order of ranks depends on its algorithm; here ranks
-// are added in their order. `type` and `reduction` are those that nccl_rules.h lets through.
+// Sets into[k] to into[k] (op) other[k], rounded to the type. bfloat16 is computed in float32 and rounded to nearest
+// even each time; a maximum or minimum is NaN only if both values are. NCCL's order of ranks depends on its algorithm;
+// the double adds ranks in ascending order. `type` and `reduction` must have passed nccl_rules.h.
 void reduce_into(std::byte* into, const std::byte* other, std::size_t count, ncclDataType_t type,
                  ncclRedOp_t reduction);
 

@@ -23,7 +23,7 @@ std::string wrong_kind(const NcclOperation& o) {
   return "";
 }
 
-// Why it cannot be the buffer of an operation; "" if it can, or is empty.
+// Says why it cannot be the buffer of an operation; "" if it can, or if it is empty.
 std::string wrong_buffer(const ByteRange& range, std::string_view name, int device) {
   if (range.empty()) return "";
   if (range.begin == nullptr) return fmt::format("{} is null", name);
@@ -35,7 +35,7 @@ std::string wrong_buffer(const ByteRange& range, std::string_view name, int devi
   return "";
 }
 
-// The one distance of the buffers that is in place, as NCCL counts it.
+// The one distance between the buffers that NCCL counts as in place.
 struct InPlace {
   std::string_view rule;
   std::ptrdiff_t bytes = 0;  // from the larger buffer to the smaller one

@@ -66,7 +66,7 @@ void Runtime::set_delays(std::uint32_t seed, int longest_us) {
   longest_delay_us_ = longest_us;
 }
 
-// Half of the times none.
+// No delay half of the time.
 int Runtime::next_delay_us() {
   if (longest_delay_us_ <= 0) return 0;
   const auto drawn = static_cast<int>(random_() % static_cast<unsigned>(2 * longest_delay_us_ + 1));

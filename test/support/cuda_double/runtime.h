@@ -18,18 +18,18 @@
 
 namespace tessera::test::cuda_double {
 
-// What an operation of a stream touches. A fused operation has several parts.
+// The memory that an operation of a stream touches. A fused operation has several parts.
 struct Part {
   std::string name;  // "kernel 'add'", "ncclAllGather of communicator 1"
   std::vector<ByteRange> reads, writes;
 };
 
-// Members that are not functions, and functions, are for who holds `mutex`, unless they say otherwise; whoever waits
-// for a stream lets go of it first.
+// Data members and functions need the lock of `mutex`, unless they say otherwise; a thread that waits for a stream
+// releases it first.
 class Runtime {
  public:
   Runtime();
-  // At exit: what was left open is a fault; ends the process if it was faulty.
+  // Runs at exit: reports as faults what was left open, and ends the process if there were faults.
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -38,8 +38,8 @@ class Runtime {
   MemoryRegistry memory;
   int device_count = 8;
 
-  // Null, and a fault in the name of `call`, if the handle is none or was destroyed. A null handle: the default stream
-  // of the calling thread's device.
+  // Returns null, after a fault that names `call`, if the handle is unknown or was destroyed. A null handle is the
+  // default stream of the calling thread's device.
   [[nodiscard]] CUstream_st* stream_of(cudaStream_t handle, std::string_view call);
   [[nodiscard]] CUevent_st* event_of(cudaEvent_t handle, std::string_view call);
   [[nodiscard]] CUstream_st* create_stream(int device);
@@ -47,22 +47,22 @@ class Runtime {
   [[nodiscard]] CUevent_st* create_event(unsigned int flags, int device);
   void destroy_event(CUevent_st* event);
 
-  // What the calling thread knows to be over. The reference is the thread's.
+  // Returns the clock of what the calling thread knows to be over. The reference is valid for that thread.
   [[nodiscard]] const VectorClock& host();
   enum class Knows : std::uint8_t { this_thread, all_threads };
   void host_knows(const VectorClock& clock, Knows who);
-  // Orders and checks an operation of `stream` that was called by a thread that knew `host`, and enqueues `work`.
+  // Orders and checks an operation of `stream`, called by a thread that knew `host`, and enqueues `work`.
   void issue(CUstream_st& stream, const std::vector<Part>& parts, const VectorClock& host, std::function<void()> work);
   // Orders and checks accesses that the calling thread makes itself.
   void check_host_accesses(const Part& part);
-  // A fault if `call` may not use the stream now.
+  // Reports a fault if `call` may not use the stream now.
   static void before_use(const CUstream_st& stream, std::string_view call);
-  // The part of it that holds within a group too.
+  // The part of before_use that applies within a group too.
   static void check_not_owed(const CUstream_st& stream, std::string_view call);
 
   void for_each_stream(const std::function<void(CUstream_st&)>& action);
 
-  // Waits for all streams of the device; without the lock.
+  // Waits for all streams of the device. Call it without the lock.
   void wait_for_device(int device);
 
   void set_delays(std::uint32_t seed, int longest_us);
@@ -83,7 +83,7 @@ class Runtime {
 
   Actor actors_ = 0;
   VectorClock all_threads_know_;
-  std::map<std::thread::id, HostThread> threads_;  // here, since static objects call after those of the thread are gone
+  std::map<std::thread::id, HostThread> threads_;  // not thread_local: static objects call after those are gone
   std::size_t streams_made_ = 0;
   std::vector<std::unique_ptr<CUstream_st>> streams_, destroyed_;
   std::vector<std::unique_ptr<CUstream_st>> default_streams_;  // by device
@@ -92,10 +92,10 @@ class Runtime {
   int longest_delay_us_ = 0;
 };
 
-// Of this process.
+// The runtime of this process.
 [[nodiscard]] Runtime& runtime();
 
-// Of the calling thread.
+// The device of the calling thread.
 [[nodiscard]] int current_device();
 void set_current_device(int device);
 // Keeps `error`, if it is one, for cudaGetLastError, and returns it.

@@ -1,4 +1,4 @@
-// Streams and events: queues that work in order, each on a thread of its own.
+// Streams, queues that a thread each works off in order, and events.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class Passage {
   void pass();
   [[nodiscard]] bool has_passed() const;
   void wait() const;
-  // When it was passed, in seconds since an arbitrary start; 0 before.
+  // Returns when it was passed, in seconds since an arbitrary start; 0 if it was not passed yet.
   [[nodiscard]] double time() const;
 
  private:
@@ -34,23 +34,24 @@ class Passage {
 class Stream {
  public:
   Stream(Actor actor, int device, std::string name);
-  // Ends when the queue is empty.
+  // Waits until the queue is empty.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Any thread. None of them throws.
+  // For any thread. `work` must not throw.
   void enqueue(std::function<void()> work);
-  // Passed after all that was enqueued so far.
+  // Returns a point behind all that was enqueued so far.
   [[nodiscard]] std::shared_ptr<Passage> mark();
 
   const Actor actor;
   const int device;
   const std::string name;  // "stream 2", "the default stream"
 
-  // Of what was enqueued so far. Under the lock of the runtime.
+  // The clock of all that was enqueued so far. Guarded by the lock of the runtime.
   VectorClock clock;
-  // A communicator that does not block, and has not yet enqueued what it was given for this stream. Under that lock.
+  // A communicator that does not block and has not yet enqueued the operations that it was given for this stream.
+  // Guarded by that lock.
   const ncclComm* owed_by = nullptr;
 
  private:
@@ -65,7 +66,7 @@ class Stream {
 
 }  // namespace tessera::test::cuda_double
 
-// What CUDA's handles point to.
+// The objects behind CUDA's handles.
 struct CUstream_st final : tessera::test::cuda_double::Stream {
   using Stream::Stream;
 };
@@ -73,7 +74,7 @@ struct CUstream_st final : tessera::test::cuda_double::Stream {
 struct CUevent_st final {
   int device = 0;
   bool timed = true;
-  // Of the last record; null before the first.
+  // Both belong to the last record; passage is null before the first.
   std::shared_ptr<tessera::test::cuda_double::Passage> passage;
   tessera::test::cuda_double::VectorClock clock;
 };

@@ -1,4 +1,4 @@
-// The double's tensors as CPU tensors over the same bytes.
+// Presents the double's tensors as CPU tensors over the same bytes (aliases).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,31 +9,32 @@
 
 namespace tessera::test::torch_double {
 
-// The aliases for one operation. Tensors that share a storage share its alias, so that in-place, out= and views mean
-// the same; release() carries over what the operation did to the aliases themselves.
+// The aliases for one operation. Tensors that share a storage share its alias, so that in-place operations, out= and
+// views work as usual; release() carries changes of the aliases themselves back to the arguments.
 class AliasScope {
  public:
-  // bytes: the operation reads or writes them. shape: it makes a view.
+  // bytes: the operation reads or writes the tensors. shape: it makes views only.
   enum class Use { bytes, shape };
-  // `name`: for messages.
+  // `name` appears in messages.
   AliasScope(std::string name, Use use) : name_(std::move(name)), use_(use) {}
 
-  // Undefined tensors and those of other places come back as they are. With Use::bytes the tensor must lie within one
-  // allocation that is alive: throws c10::Error for host memory, freed or unbound memory under a tensor of the device.
+  // Returns the alias of a tensor; undefined tensors and those of other places are returned as they are. With
+  // Use::bytes the tensor must lie within one living allocation of the device: throws c10::Error for host memory, and
+  // for freed or unbound memory, under a tensor of the device.
   [[nodiscard]] at::Tensor of(const at::Tensor& tensor);
   // The same for a tensor that the operation writes.
   [[nodiscard]] at::Tensor written(const at::Tensor& tensor);
 
-  // A result of the operation as a tensor of the device: the argument whose alias it is, a view of the argument whose
-  // bytes it shows, or a new one.
+  // Returns a result of the operation as a tensor of the device: the argument whose alias it is, a view of the argument
+  // whose bytes it shows, or a new tensor.
   [[nodiscard]] at::Tensor back(const at::Tensor& result) const;
-  // Sizes, strides and storages that the operation changed (resize_) are changed on the arguments.
+  // Applies to the arguments the sizes, strides and storages that the operation changed (resize_).
   void release();
 
  private:
   struct SharedStorage {
     c10::Storage original, alias;
-    void* data;  // of the alias, at first
+    void* data;  // data of the alias when it was made
   };
   struct SharedTensor {
     at::Tensor original, alias;

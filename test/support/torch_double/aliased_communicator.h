@@ -1,4 +1,4 @@
-// A communicator of host memory, for memory of the double: what it is given lies elsewhere for the host.
+// Runs a communicator of host memory on the double's memory, whose bytes the host finds at other addresses.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tessera::test {
 
-// Done when wait() returns: the double computes at once. Refuses memory of the host, as NCCL would.
+// An operation is done when wait() returns, since the double computes at once. Refuses host memory, as NCCL would.
 class AliasedCommunicator final : public comm::Communicator {
  public:
   explicit AliasedCommunicator(std::shared_ptr<comm::Communicator> host) : host_(std::move(host)) {}
@@ -52,7 +52,7 @@ class AliasedCommunicator final : public comm::Communicator {
   void set_label(std::string_view label) override { host_->set_label(label); }
 
  private:
-  // Nothing may lie nowhere.
+  // Null is allowed for zero elements.
   static void* alias(const void* data) {
     if (data == nullptr) return nullptr;
     base::expect(torch_double::is_device_memory(data), "memory of the host where the GPU's is asked for");

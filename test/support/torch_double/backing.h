@@ -1,7 +1,8 @@
-// What lies behind the double: where its memory comes from, and in which order its operations are.
+// The backing of the double: where its memory comes from, and in which order its operations run.
 //
-// own_backing.cpp: memory that the host cannot touch, and everything at once. In a program with the double of CUDA's
-// streams: cuda_backing.cpp, where memory is that double's and operations take their turn on its default stream.
+// own_backing.cpp: memory that the host cannot touch, and operations that run at once. A program with the double of
+// CUDA's streams has cuda_backing.cpp instead: memory is that double's, and operations take their turn on its default
+// stream.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,13 @@ struct Bytes {
   std::size_t count = 0;
 };
 
-// The allocation of the device that an address lies in.
+// Returns the allocation of the device that contains an address.
 [[nodiscard]] Bytes allocation_of(const void* address);
 
-// Before an operation reads or writes memory of the device; returns when it may.
+// Called before an operation reads or writes memory of the device; returns when it may do so.
 void before_access(const std::string& operation, const std::vector<Bytes>& reads, const std::vector<Bytes>& writes);
 
-// The host waits until all operations so far are done.
+// Makes the host wait until all operations so far are done.
 void host_waits();
 
 }  // namespace tessera::test::torch_double

@@ -1,5 +1,4 @@
-// Buffers of the double in place of the GPU's (device/gpu_memory.h, device/memory.h): what they hold is bound to
-// tensors.
+// Buffers of the double in place of the GPU's (device/gpu_memory.h, device/memory.h), for binding to tensors.
 #include <cstdlib>
 #include <cstring>
 #include <new>

@@ -1,4 +1,4 @@
-// What a GPU refuses while at::globalContext().deterministicAlgorithms() is on.
+// Refuses what a GPU refuses while at::globalContext().deterministicAlgorithms() is on.
 #pragma once
 
 #include <ATen/core/ivalue.h>

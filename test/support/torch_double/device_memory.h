@@ -1,4 +1,4 @@
-// The double's memory: one range of addresses that fault, and a second one, a fixed distance away, with the bytes.
+// The double's memory: a range of addresses that fault, and a second one, a fixed distance away, that holds the bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class Arena {
   [[nodiscard]] std::size_t most_used() const;
 
  private:
-  // An allocation and the guard behind it, in which nobody may write.
+  // An allocation and the guard behind it, which must not be written.
   struct Block {
     std::size_t bytes, reserved;
   };
@@ -44,7 +44,7 @@ class Arena {
   std::size_t used_ = 0, most_used_ = 0;
 };
 
-// What pin_memory() gives: host memory that is known as pinned.
+// The memory of pin_memory(): host memory that is known as pinned.
 [[nodiscard]] Arena& pinned_arena();
 
 }  // namespace tessera::test::torch_double

@@ -14,7 +14,7 @@ namespace {
 
 using c10::IValue;
 
-// Calls visit(tensor) for each tensor in a value and puts in its place what that returns.
+// Replaces each tensor in a value by visit(tensor).
 template <class Visit>
 IValue mapped(const IValue& value, const Visit& visit) {
   if (value.isTensor()) return visit(value.toTensor());
@@ -53,7 +53,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-// It only describes memory anew.
+// It only makes a new view of memory.
 bool makes_view(const c10::FunctionSchema& schema) {
   bool views = false;
   for (const auto& argument : schema.arguments()) {

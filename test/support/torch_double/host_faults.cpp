@@ -12,7 +12,7 @@ namespace {
 
 struct sigaction previous;
 
-// Restores the previous action and returns: the instruction faults again, and that one gets it.
+// Restores the previous handler and returns: the instruction faults again, and that handler gets the fault.
 void tell(int signal, siginfo_t* info, [[maybe_unused]] void* context) {
   if (is_device_memory(info->si_addr)) {
     char text[160];

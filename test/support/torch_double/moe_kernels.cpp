@@ -1,4 +1,5 @@
-// The launchers of moe/cuda/kernels.h: the same code for each lane, lane by lane, on the host's side of the memory.
+// Implements the launchers of moe/cuda/kernels.h: the same code for each lane, lane by lane, on the host's view of the
+// memory.
 #include "moe/cuda/kernels.h"
 
 #include <array>

@@ -135,8 +135,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 
-// Kernels that LibTorch composes of smaller operations for a device that it does not know, while the CPU and CUDA have
-// one of their own (such as silu_backward), or CUDA alone (of lists of tensors): one operation here too.
+// Operations that LibTorch composes of smaller ones for a device that it does not know, while the CPU and CUDA have one
+// kernel (such as silu_backward), or CUDA alone (for lists of tensors): they are one operation here too.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const auto op = c10::Dispatcher::singleton().findSchema(name);

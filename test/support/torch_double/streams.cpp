@@ -1,5 +1,5 @@
-// Streams and events in place of the GPU's (device/stream.h). The double computes at once: an event has passed when it
-// is made, at that time.
+// Streams and events in place of the GPU's (device/stream.h). The double computes at once, so an event has passed when
+// it is made.
 #include <memory>
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-// Counts what a GPU would have done.
+// Counts the launches and synchronisations that a GPU would have made.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// If this failed, FLOP rates and memory plans that people read would be wrong by factors.
+// If this failed, the reported FLOP rates and memory plans would be wrong by factors.
 #include "architecture/architecture.h"
 
 #include "support/about.h"

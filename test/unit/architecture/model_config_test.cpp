@@ -1,4 +1,5 @@
-// Were this broken, a model of another shape than config.json's would be trained, or an unsupported one without a word.
+// If this failed, a model of another shape than config.json's would be trained, or an unsupported model would be
+// accepted without a word.
 #include "architecture/model_config.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// If this failed, the model as data would be inconsistent: a segment would read what nobody wrote, or a parameter would
-// be gathered by no unit.
+// If this failed, the description of the model would be inconsistent: a segment would read a value that no segment
+// writes, or no unit would gather a parameter.
 #include "architecture/steps.h"
 
 #include <algorithm>

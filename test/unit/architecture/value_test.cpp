@@ -1,4 +1,4 @@
-// If this failed, listings of programs would name values wrongly, and a recomputation would choose slots again.
+// If this failed, listings of programs would name values wrongly, or recomputation would choose experts a second time.
 #include "architecture/value.h"
 
 #include <set>

@@ -1,4 +1,4 @@
-// If this failed, nobody could tell a process that waits for a disk from one that hangs.
+// If this failed, a process that waits for a disk could not be told from one that hangs.
 #include "base/disk_work.h"
 
 #include <thread>

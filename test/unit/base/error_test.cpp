@@ -1,4 +1,4 @@
-// If these fail, errors lose their message or exit code, or only the first of several problems is shown.
+// If this failed, errors would lose their message or exit code, or only the first of several problems would be shown.
 #include "base/error.h"
 #include "support/catch.h"
 #include "support/error_of.h"

@@ -1,4 +1,4 @@
-// If these fail, a failed write may damage the file that was there, or an error hides its path or reason.
+// If this failed, a failed write would damage the file that was there, or an error would not name its path or reason.
 #include "base/file.h"
 #include "base/readable_file.h"
 #include "support/catch.h"
@@ -60,7 +60,7 @@ TEST_CASE("what has to be on the disk is asked of the kernel: a file before it g
         std::vector<Path>{folder / "latest.tmp", folder, folder / "shard", folder / "lines", folder / "runs", folder});
 }
 
-// The contents that `path` may have after a power cut at any point of what `act` does.
+// Returns the contents that `path` may have after a power cut at any point of `act`.
 template <class Act>
 std::set<std::string> contents_after_cuts(const std::string& name, const Act& act) {
   const test::TempFolder folder;

@@ -1,4 +1,4 @@
-// If these fail, checkpoints written by one build are refused by another.
+// If this failed, one build would refuse the checkpoints written by another.
 #include "base/hash.h"
 #include "support/catch.h"
 

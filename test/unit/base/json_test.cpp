@@ -1,4 +1,4 @@
-// If these fail, a faulty settings or data file is misread, or its error points to the wrong line.
+// If this failed, a faulty settings or data file would be misread, or its error would point to the wrong line.
 #include "base/json.h"
 
 #include "base/random.h"

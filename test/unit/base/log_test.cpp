@@ -1,4 +1,4 @@
-// If these fail, silenced ranks print, or errors of silenced ranks are lost.
+// If this failed, silenced ranks would print, or their errors would be lost.
 #include "base/log.h"
 #include "support/catch.h"
 

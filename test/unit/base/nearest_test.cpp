@@ -1,4 +1,4 @@
-// If these fail, "did you mean" proposes the wrong setting or none.
+// If this failed, "did you mean" would propose the wrong setting or none.
 #include "base/nearest.h"
 #include "support/catch.h"
 

@@ -1,4 +1,4 @@
-// If these fail, the start page and the step lines show wrong numbers.
+// If this failed, the start page and the step lines would show wrong numbers.
 #include "base/quantity.h"
 #include "base/clock.h"
 #include "base/parameter_spec.h"

@@ -1,4 +1,4 @@
-// If these fail, initial weights or the order of the data change, repeat, or depend on the order of the draws.
+// If this failed, initial weights or the order of the data would change, repeat, or depend on the order of the draws.
 #include "base/random.h"
 #include "support/about.h"
 #include "support/catch.h"

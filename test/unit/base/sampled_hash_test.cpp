@@ -1,4 +1,4 @@
-// If this failed, two files that differ would pass for one, or a large file would be read whole.
+// If this failed, two different files could have the same hash, or a large file would be read whole.
 #include "base/sampled_hash.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// If these fail, tables on the start page are not aligned.
+// If this failed, tables on the start page would not be aligned.
 #include "base/table.h"
 #include "support/catch.h"
 

@@ -1,5 +1,5 @@
-// If this failed, a file that becomes shorter while it is read would kill a run without a word, or something else's
-// SIGBUS would be blamed on a file.
+// If this failed, a file that is cut while it is read would kill a run without a message, or a SIGBUS of another cause
+// would be blamed on a file.
 #include "base/watched_bytes.h"
 
 #include <signal.h>

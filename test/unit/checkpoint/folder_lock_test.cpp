@@ -1,5 +1,4 @@
-// If this failed, two runs would write into one folder, or a folder that nobody uses would be refused for a wrong
-// reason.
+// If this failed, two runs would write into one folder, or a folder that no run uses would be refused.
 #include "checkpoint/folder_lock.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// If this failed, a run would go on from the wrong checkpoint, from half of one, or remove what it should keep.
+// If this failed, a run would resume from the wrong or an incomplete checkpoint, or remove checkpoints that it should
+// keep.
 #include "checkpoint/folder.h"
 
 #include <algorithm>
@@ -143,7 +144,7 @@ TEST_CASE("a commit gives the unfinished folder its name, in place of an earlier
   const auto listing = list_checkpoints(output.path());
   CHECK(steps_of(listing) == Steps{4, 6});
   CHECK(listing.unfinished.empty());
-  // What has the name and is none is a user's.
+  // A folder that has the name but is no checkpoint belongs to the user.
   output.write("step_000007/notes.txt", "mine");
   output.write("step_000007.1", "taken");
   add(output, "step_000007.tmp", "third");

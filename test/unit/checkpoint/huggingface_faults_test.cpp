@@ -1,4 +1,4 @@
-// If this failed, a conversion that was cut short would leave a folder that looks whole.
+// If this failed, an interrupted conversion would leave a folder that looks complete.
 #include <cerrno>
 #include <functional>
 

@@ -1,4 +1,4 @@
-// If this failed, parts of a tensor would be written in the wrong order, or a file would be larger than was asked for.
+// If this failed, parts of a tensor would be written in the wrong order, or a file would be larger than its limit.
 #include "checkpoint/huggingface_layout.h"
 
 #include "support/catch.h"

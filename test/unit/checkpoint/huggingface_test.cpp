@@ -1,5 +1,4 @@
-// If this failed, training could start from a checkpoint of which a part was not read, or was read into the wrong
-// place.
+// If this failed, training could start from a checkpoint that was read in part only, or into the wrong place.
 #include "checkpoint/huggingface.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// If this failed, a trained model would reach HuggingFace transposed, swapped, rounded without being asked, or in
-// parts.
+// If this failed, a trained model would reach HuggingFace transposed, swapped, incomplete, or rounded without a
+// request.
 #include "checkpoint/huggingface_writer.h"
 
 #include <ATen/core/Tensor.h>

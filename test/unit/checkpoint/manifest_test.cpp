@@ -1,4 +1,4 @@
-// If this failed, a checkpoint would be read as something that it is not, or a manifest that lies would be believed.
+// If this failed, a checkpoint would be misread, or a false manifest would be believed.
 #include "checkpoint/manifest.h"
 
 #include <functional>
@@ -51,7 +51,7 @@ Manifest example() {
 
 Json json_of(const Manifest& manifest) { return Json::parse(to_text(manifest)); }
 
-// Of the example after a change.
+// Returns the refusal of the example after a change.
 std::string refusal(const std::function<void(Json&)>& change) {
   auto json = json_of(example());
   change(json);

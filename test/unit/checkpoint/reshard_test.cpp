@@ -1,4 +1,4 @@
-// If this failed, a checkpoint would miss elements, hold some twice, or could not be read in another layout.
+// If this failed, a checkpoint would miss elements, hold some twice, or be unreadable in another layout.
 //
 // Pure arithmetic, for every legal layout of up to sixteen ranks: replicas, one or two groups of every size, inner and
 // outer, sharded masters and whole ones.

@@ -1,4 +1,4 @@
-// If this failed, a saved file would not be what its manifest says, or other programs could not read it.
+// If this failed, a saved file would differ from its manifest, or other programs could not read it.
 #include "checkpoint/safetensors_writer.h"
 
 #include <cstring>

@@ -11,12 +11,13 @@
 
 namespace tessera::checkpoint {
 
-// Element `index` (row-major in the parameter) of a state: another number for every element of the checkpoint.
+// Returns element `index` (row-major in the parameter) of a state: a different number for every element of the
+// checkpoint.
 inline float saved_value(std::size_t tensor, std::size_t state, std::int64_t index) {
   return static_cast<float>(tensor * 1000 + state * 500) + static_cast<float>(index) + 0.25F;
 }
 
-// What a saved folder holds, before its hashes are known.
+// Returns the manifest of the checkpoint, without hashes.
 inline Manifest saved_manifest() {
   const auto piece = [](std::size_t file, layout::Box box) { return ManifestPiece{file, std::move(box), {}}; };
   const std::vector<std::string> states{"master", "exp_avg"};
@@ -34,7 +35,7 @@ inline Manifest saved_manifest() {
   return m;
 }
 
-// The content of a piece of a state.
+// Returns the content of a piece of a state.
 inline std::vector<float> saved_content(const Manifest& m, std::size_t tensor, std::size_t state,
                                         const layout::Box& box) {
   const auto& shape = m.tensors[tensor].parameter.shape;
@@ -47,7 +48,7 @@ inline std::vector<float> saved_content(const Manifest& m, std::size_t tensor, s
   return content;
 }
 
-// Writes the files of `m`, fills its hashes in, and writes it.
+// Writes the files of `m`, fills in their hashes, and writes the manifest.
 inline void write_saved(const std::filesystem::path& folder, Manifest m) {
   std::filesystem::create_directories(folder);
   for (std::size_t f = 0; f < m.files.size(); ++f) {
@@ -72,7 +73,7 @@ inline void write_saved(const std::filesystem::path& folder, Manifest m) {
   std::ofstream(folder / manifest_name, std::ios::binary) << to_text(m);
 }
 
-// In place: a file that is emptied and written anew goes to the disk at once on some file systems.
+// Flips a bit in place: a file that is truncated and rewritten goes to the disk at once on some file systems.
 inline void flip_bit(const std::filesystem::path& path, std::size_t bit) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   const auto at = static_cast<std::streamoff>(bit / 8);

@@ -1,5 +1,5 @@
-// If this failed, a disk that is full or broken, a kill, or a power cut in the midst of a save would cost the last good
-// checkpoint, or what is half of one would be loaded.
+// If this failed, a full or broken disk, a kill, or a power cut during a save would destroy the last good checkpoint,
+// or let an incomplete one be loaded.
 #include "checkpoint/saver.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ const std::vector<Story>& stories() {
 
 bool has_unfinished(const base::Path& output) { return !list_checkpoints(output).unfinished.empty(); }
 
-// Saves of `story` where the n-th call of its last save fails; false if it has fewer calls.
+// Makes the saves of `story`; the n-th call of the last save fails. Returns false if that save has fewer calls.
 bool survives_failure(Tiny& tiny, const Story& story, const Fault& fault, std::int64_t nth) {
   const test::TempFolder output(test::TempFolder::in_memory());
   FailingCall failing;
@@ -207,8 +207,8 @@ TEST_CASE("a save that fails leaves nothing half done when the disk lets it tidy
   }
 }
 
-// What is wrong with the output folder after a power cut: `last` is the last save that had ended, `next` the one after
-// it. Empty if nothing is.
+// Says what is wrong with the output folder after a power cut; empty if nothing is. `last` is the last save that had
+// ended, `next` the one after it.
 std::string fault_after_cut(const base::Path& output, const std::optional<Marked>& last,
                             const std::optional<Marked>& next) {
   try {
@@ -229,7 +229,7 @@ struct Cuts {
   std::map<std::string, std::size_t> faults;  // what was wrong, and how often
 };
 
-// Cuts the power at every point of a few saves on a disk that does not hear of calls of kind `unheard`.
+// Cuts the power at every point of a few saves, on a disk to which calls of kind `unheard` do not get through.
 Cuts cut_power(Tiny& tiny, SaveMode mode, std::optional<FileCall> unheard) {
   const test::TempFolder folder(test::TempFolder::in_memory());
   const auto disk = folder / "disk", after = folder / "after";

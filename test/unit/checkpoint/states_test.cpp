@@ -1,4 +1,5 @@
-// If this failed, a checkpoint would hold other numbers than the run's, or a resumed run would begin with others.
+// If this failed, a checkpoint would hold other numbers than the run's, or a resumed run would start from others than
+// were saved.
 #include "checkpoint/states.h"
 
 #include <ATen/ops/arange.h>

@@ -1,4 +1,4 @@
-// If this failed, a damaged checkpoint would be trained from, or a rank would get another's part of a parameter.
+// If this failed, a run would start from a damaged checkpoint, or a rank would get another rank's part of a parameter.
 #include "checkpoint/stored_checkpoint.h"
 
 #include <ATen/core/Tensor.h>

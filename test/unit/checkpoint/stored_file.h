@@ -1,4 +1,4 @@
-// Safetensors files for tests, honest or lying.
+// Safetensors files for tests, correct ones and false ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace tessera::checkpoint {
 
-// The bytes of a file with this header, telling `length` as the header's length.
+// Returns the bytes of a file with this header, which states `length` as the header's length.
 inline std::string file_bytes(std::uint64_t length, std::string_view header, std::size_t data_bytes) {
   std::string bytes(8, '\0');
   std::memcpy(bytes.data(), &length, 8);
@@ -30,7 +30,7 @@ struct TestTensor {
   float first = 0;  // element k is first + k, float32
 };
 
-// An honest file.
+// Returns the bytes of a correct file.
 inline std::string file_of(const std::vector<TestTensor>& tensors) {
   std::string header = "{", data;
   for (const TestTensor& tensor : tensors) {

@@ -1,4 +1,4 @@
-// If this failed, an error of the only rank would be lost or lose its words.
+// If this failed, an error of a single rank would lose its message or its code.
 #include "comm/agreement.h"
 
 #include "support/catch.h"

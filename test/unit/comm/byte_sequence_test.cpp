@@ -1,4 +1,4 @@
-// If this failed, large pieces would wrap around in 32 bits, or the two ends of a transfer would cut it differently.
+// If this failed, sizes above 32 bits would wrap around, or the two ends of a transfer would divide it differently.
 #include "comm/byte_sequence.h"
 
 #include <limits>

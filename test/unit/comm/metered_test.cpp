@@ -1,4 +1,4 @@
-// If this failed, operations would be missing from a run's account, or be altered by being counted.
+// If this failed, operations would be missing from a run's record of traffic, or metering would alter them.
 #include "comm/metered.h"
 
 #include <array>
@@ -66,7 +66,7 @@ struct Gpu {
   int waits = 0;  // of the host
 };
 
-// An operation on that GPU: from second 3 to second 5, of which it blocked the compute stream for 0.5 s.
+// An operation on that GPU: it runs from second 3 to second 5 and blocks the compute stream for 0.5 s of that time.
 class GpuOperation final : public Operation {
  public:
   explicit GpuOperation(Gpu& gpu) : gpu_(gpu) {}

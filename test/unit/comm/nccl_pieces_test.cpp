@@ -1,4 +1,5 @@
-// If this failed, ranks would take part in different NCCL operations, or move other elements than they were asked to.
+// If this failed, ranks would call different NCCL operations for one collective, or move other elements than they were
+// asked to.
 #include "comm/nccl/pieces.h"
 
 #include <array>

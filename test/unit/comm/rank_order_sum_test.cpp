@@ -1,4 +1,4 @@
-// If this failed, sums on the GPU would have other bits than those on the CPU, or lie in the wrong place.
+// If this failed, sums on the GPU would have other bits than those on the CPU, or be written to the wrong place.
 #include "comm/nccl/rank_order_sum.h"
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// If this failed, sums would depend on the order of arrival, bfloat16 would be summed as integers, or a NaN be lost.
+// If this failed, sums would depend on the order of arrival, bfloat16 would be summed as integers, or a NaN would be
+// lost.
 #include "comm/reduction.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// If this failed, one rank would not be a group like any other: a reduction lost, or counted twice.
+// If this failed, a group of one rank would lose a reduction, or count it twice.
 #include <array>
 #include <numeric>
 

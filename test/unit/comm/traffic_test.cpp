@@ -1,4 +1,4 @@
-// If this failed, the bytes that a run reports per group would not be those that it moves.
+// If this failed, the reported bytes per group would not be those that a run moves.
 #include "comm/traffic.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// If this failed, several ranks would train each for itself as if alone.
+// If this failed, several ranks would each train alone.
 #include "comm/world.h"
 
 #include "support/catch.h"

@@ -1,4 +1,4 @@
-// Were this broken, a word of the command line would be taken for something else, or for nothing.
+// If this failed, a word of the command line would be misread or ignored.
 #include "config/command_line.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Were this broken, a setting would exist that one view does not know, or that changes nothing.
+// If this failed, a setting would be missing from one of its views, or change nothing.
 #include "config/fields.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Were this broken, a typo in a settings file would train on defaults for hours.
+// If this failed, a typo in a settings file would let a run train on defaults for hours.
 #include "config/json_reader.h"
 
 #include <cmath>

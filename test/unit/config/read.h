@@ -1,4 +1,4 @@
-// What the tests of this folder share: command lines and settings texts as functions of strings.
+// Shared by the tests of this folder: reads command lines and settings from strings.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline CommandLine read_line(const std::vector<std::string>& words) {
   return read_command_line(static_cast<int>(argv.size()), argv.data());
 }
 
-// The message of the error, or an empty text.
+// Returns the message of the error, or an empty text.
 inline std::string problems_of_line(const std::vector<std::string>& words) {
   try {
     static_cast<void>(read_line(words));
@@ -26,7 +26,7 @@ inline std::string problems_of_line(const std::vector<std::string>& words) {
   }
 }
 
-// A command line that trains, with `words` behind it.
+// Returns a command line that trains, followed by `words`.
 inline std::vector<std::string> training(const std::vector<std::string>& words = {}) {
   std::vector<std::string> line{"--model.config_path", "hf/config.json", "--data.train_path", "train.txt"};
   line.insert(line.end(), words.begin(), words.end());
@@ -39,11 +39,11 @@ inline Settings read_training(const std::vector<std::string>& words = {}) {
 
 struct ReadText {
   Settings settings;
-  std::string problems;  // one a line
+  std::string problems;  // one per line
   std::vector<std::string> notices;
 };
 
-// A settings file with this text, alone.
+// Reads a settings file with this text, without a command line.
 inline ReadText read_text(const std::string& text) {
   base::Problems problems;
   const base::JsonDocument document = base::parse_json(text, "settings.json", base::JsonComments::allowed);

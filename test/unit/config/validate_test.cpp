@@ -1,4 +1,4 @@
-// Were this broken, settings that contradict each other would start a run that does something else than was asked for.
+// If this failed, contradicting settings would start a run that does something else than was asked for.
 #include "config/validate.h"
 
 #include "support/catch.h"

@@ -1,4 +1,5 @@
-// If this failed, columns of one matrix would be blamed for each other, or not blamed where they meet.
+// If this failed, accesses to different columns of a matrix would be reported as conflicts, or real conflicts between
+// them missed.
 #include "support/cuda_double/byte_range.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// If this failed, a suite on the double could pass with faults that it never looked at.
+// If this failed, tests on the double could pass although it found faults.
 #include "gpu_test.h"
 #include "support/catch.h"
 #include "support/command.h"

@@ -1,4 +1,4 @@
-// What the tests of the CUDA double share.
+// Shared by the tests of the CUDA double: streams, events, memory and faults.
 #pragma once
 
 #include <string>
@@ -35,7 +35,7 @@ class Event {
 
 enum class On { gpu, host };
 
-// Of the GPU, or pinned.
+// Memory of the GPU, or pinned memory of the host.
 class Memory {
  public:
   explicit Memory(std::size_t bytes, On on = On::gpu) : bytes_(bytes), on_(on) {
@@ -56,7 +56,7 @@ class Memory {
   std::byte* data_ = nullptr;
 };
 
-// What `calls` are blamed for, one fault a line; "none".
+// Returns the faults of `calls`, one per line; "none" if there are none.
 template <class Calls>
 [[nodiscard]] std::string blamed(Calls calls) {
   const ExpectFaults expecting;
@@ -72,7 +72,7 @@ inline void writes(cudaStream_t stream, const ByteRange& range) {
 inline void reads(cudaStream_t stream, const ByteRange& range) {
   launch(stream, "read", {range}, {}, [] {});
 }
-// All streams that it names have come to their ends; forgets what was ordered.
+// Waits for all streams that it names; the host then knows all their work to be over.
 inline void rest(std::initializer_list<cudaStream_t> streams) {
   for (auto* stream : streams) cudaStreamSynchronize(stream);
 }

@@ -1,4 +1,5 @@
-// If this failed, reads of memory that is not there, freed or never written would pass without a GPU.
+// If this failed, tests without a GPU would pass although they read memory that was not allocated, was freed or was
+// never written.
 #include <array>
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,4 @@
-// If this failed, a wait that is missing between streams would be found by luck, or right code blamed.
+// If this failed, a missing wait between streams would be found only by chance, or correct code would be reported.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

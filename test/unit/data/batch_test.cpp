@@ -1,4 +1,4 @@
-// If these fail, the model sees tokens, labels or borders of one sequence in another.
+// If this failed, the model would see tokens, labels or borders of one sequence in another.
 #include "data/batch.h"
 
 #include "support/catch.h"

@@ -17,7 +17,7 @@ namespace tessera::test {
 
 using Documents = std::vector<std::vector<std::int64_t>>;
 
-// The ids of consecutive documents of the given lengths, numbered through from `first`: every token is another id.
+// Returns consecutive documents of the given lengths, with ids counted from `first`: every token has a different id.
 inline Documents numbered(const std::vector<int>& lengths, std::int64_t first = 0) {
   Documents documents;
   for (const int length : lengths) {
@@ -44,7 +44,7 @@ void append(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// What a .idx file says; every field may lie.
+// The content of an .idx file; a test may set every field to a false value.
 struct MegatronIndex {
   std::string magic = std::string("MMIDIDX\0\0", 9);
   std::uint64_t version = 1;
@@ -68,7 +68,7 @@ struct MegatronIndex {
   }
 };
 
-// The index of sequences of those lengths, one a document.
+// Returns the index of sequences of these lengths, one per document.
 inline MegatronIndex index_of(const std::vector<std::int32_t>& lengths, std::int64_t token_bytes,
                               std::uint8_t type_code) {
   MegatronIndex index;
@@ -100,7 +100,7 @@ std::filesystem::path write_pair(const TempFolder& folder, const std::string& na
   return folder.write(name + ".idx", index_of(lengths, sizeof(T), type_code).bytes());
 }
 
-// What a file of a corpus shares with the others, for one that is alone.
+// The parts that the files of a corpus share, for a file that is read alone.
 struct SharedParts {
   data::MappedFiles mapped;
   data::JsonlReader reader;
@@ -111,7 +111,7 @@ struct SharedParts {
       : reader(std::move(text_key), vocabulary, on_bad_line, mapped) {}
 };
 
-// A file without the others of a corpus, and what it held.
+// A file that is read alone, without a corpus, and its counts.
 template <class File>
 class Alone : public data::DocumentFile {
  public:
@@ -153,7 +153,7 @@ struct TextAlone : Alone<data::TextFile> {
   }
 };
 
-// Options for one path.
+// Returns options for one path.
 inline data::CorpusOptions corpus_options(const std::filesystem::path& path, std::int64_t vocabulary = 1 << 20) {
   data::CorpusOptions options;
   options.paths = {path.string()};
@@ -170,7 +170,7 @@ inline data::DatasetOptions dataset_options(const std::filesystem::path& path, s
   return options;
 }
 
-// All tokens of a document as a file gives them.
+// Reads all tokens of a document.
 inline std::vector<std::int64_t> ids_of(const data::DocumentFile& file, std::int64_t document) {
   std::vector<std::int64_t> ids(
       static_cast<std::size_t>(file.tokens_before(document + 1) - file.tokens_before(document)));

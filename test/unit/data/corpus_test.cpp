@@ -1,4 +1,4 @@
-// If these fail, the stream of tokens skips or repeats some where files or documents meet.
+// If this failed, the stream of tokens would skip or repeat some at the borders of files or documents.
 #include "data/corpus.h"
 
 #include <algorithm>

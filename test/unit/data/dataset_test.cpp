@@ -1,5 +1,5 @@
-// If these fail, a run trains on some tokens twice and on others never, documents leak into each other, or two runs
-// with one seed see different data (cases DAT-1, 2, 4, 5, 7).
+// If this failed, a run would train on some tokens twice and on others never, documents would leak into each other, or
+// two runs with one seed would see different data (cases DAT-1, 2, 4, 5, 7).
 #include "data/dataset.h"
 
 #include <algorithm>

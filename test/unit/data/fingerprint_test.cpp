@@ -1,4 +1,5 @@
-// If these fail, data that have changed since a checkpoint pass for the same, or the same data for others.
+// If this failed, data that have changed since a checkpoint would be taken for the same, or the same data for other
+// data.
 #include "data/fingerprint.h"
 
 #include <fstream>

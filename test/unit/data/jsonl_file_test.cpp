@@ -1,4 +1,5 @@
-// If these fail, lines of JSONL are misread or lost, or a faulty one is reported at the wrong line (cases DAT-5, 6, 8).
+// If this failed, lines of JSONL would be misread or lost, or a faulty line would be reported with the wrong number
+// (cases DAT-5, 6, 8).
 #include "data/jsonl_file.h"
 
 #include "corpus_files.h"

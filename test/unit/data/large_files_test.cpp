@@ -1,6 +1,6 @@
-// If these fail, a corpus of more than 4 GiB, or of more than 2^32 tokens, is read at wrong places from there on: a run
-// would train on its beginning again. The files are holes: they take no room on the disk, and only what is read becomes
-// memory.
+// If this failed, a corpus of more than 4 GiB, or of more than 2^32 tokens, would be read at wrong places beyond that
+// limit: a run would train on its beginning again. The files have holes, which take no room on the disk; only the parts
+// that are read become memory.
 #include <fcntl.h>
 #include <unistd.h>
 

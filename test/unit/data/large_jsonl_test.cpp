@@ -1,5 +1,6 @@
-// If this failed, a JSONL file of more than 4 GiB would be read at wrong places from there on. One line of it is a
-// hole: it takes no room on the disk, but reading it once to find the lines takes seconds, and memory of the kernel's.
+// If this failed, a JSONL file of more than 4 GiB would be read at wrong places beyond that limit. One of its lines is
+// a hole: it takes no room on the disk, but reading it once to find the lines takes seconds, and memory of the
+// kernel's.
 #include <filesystem>
 #include <fstream>
 

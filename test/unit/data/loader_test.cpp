@@ -1,4 +1,5 @@
-// If these fail, ranks train on the wrong share of a batch, an error of the data is lost, or a run does not end.
+// If this failed, ranks would train on the wrong share of a batch, an error in the data would be lost, or a run would
+// not end.
 #include "data/loader.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// If this failed, a corpus of more files than the kernel maps for a process (65,530) could not be trained on, or its
-// memory would grow by more than a few words a file.
+// If this failed, a corpus of more files than the kernel maps for a process (65,530) could not be trained on, or would
+// take more than a few words of memory per file.
 #include <fmt/format.h>
 #include <malloc.h>
 

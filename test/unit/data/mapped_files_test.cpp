@@ -1,4 +1,5 @@
-// If these fail, a corpus of many files exhausts the kernel's mappings, or reads bytes of a file that is not mapped.
+// If this failed, a corpus of many files would exhaust the kernel's mappings, or be read through a mapping that is
+// gone.
 #include "data/mapped_files.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// If these fail, token files of Megatron-Core are misread, or a lying index makes the program read outside of a file.
+// If this failed, token files of Megatron-Core would be misread, or a false index would make the program read outside
+// of a file.
 #include "data/megatron_file.h"
 
 #include <functional>

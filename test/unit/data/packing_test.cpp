@@ -1,4 +1,4 @@
-// If these fail, separate documents lose targets, or two runs pack them differently.
+// If this failed, separate documents would lose targets, or two runs would pack them differently.
 #include "data/packing.h"
 
 #include <map>

@@ -1,4 +1,5 @@
-// If these fail, steps mix two epochs, windows are lost at an epoch's end, or a resumed run continues elsewhere.
+// If this failed, a step would mix two epochs, windows would be lost at an epoch's end, or a resumed run would continue
+// at the wrong place.
 #include "data/position.h"
 
 #include <limits>

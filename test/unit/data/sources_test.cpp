@@ -1,4 +1,4 @@
-// If these fail, files that the user names are not read, read twice, or read in another order on another machine.
+// If this failed, files that the user names would be left out, read twice, or read in another order on another machine.
 #include "data/sources.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// If these fail, text is trained on with wrong bytes, or a document does not end.
+// If this failed, text would be trained on with wrong bytes, or a document would not end.
 #include "data/text_file.h"
 
 #include "corpus_files.h"

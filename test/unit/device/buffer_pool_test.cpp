@@ -1,4 +1,4 @@
-// If this failed, units would overwrite each other's buffers, or a use after a free would go unseen.
+// If this failed, units would overwrite each other's buffers, or a use after a free would go unnoticed.
 #include "device/buffer_pool.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// On a double of the GPU. If this failed, work on the GPU would begin before what it needs is there, or memory be taken
-// from under it.
+// If this failed, work on a GPU would begin before its inputs are ready, or memory would be reused while it is in use.
+// Runs on the double of CUDA.
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>

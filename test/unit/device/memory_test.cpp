@@ -1,4 +1,4 @@
-// If this failed, buffers would overlap, be smaller than asked for, or hide that there is no more memory.
+// If this failed, buffers would overlap or be smaller than asked for, or a lack of memory would go unnoticed.
 #include "device/memory.h"
 
 #include <cstring>

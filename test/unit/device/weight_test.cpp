@@ -1,4 +1,4 @@
-// Were this broken, a gathered parameter would be read from memory that was already given to another.
+// If this failed, a gathered parameter would be read from memory that another one already uses.
 #include "device/weight.h"
 
 #include <vector>

@@ -1,4 +1,5 @@
-// If this failed, recomputation would keep what it is there to forget, or a gradient would get lost between two chains.
+// If this failed, recomputation would keep the activations that it should free, or a gradient would be lost between two
+// chains.
 #include "executor/entry.h"
 
 #include <ATen/core/grad_mode.h>

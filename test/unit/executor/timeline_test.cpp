@@ -1,4 +1,4 @@
-// If this failed, the report would say that time went elsewhere than it did.
+// If this failed, the report would attribute time to the wrong instructions.
 #include "executor/timeline.h"
 
 #include "support/catch.h"

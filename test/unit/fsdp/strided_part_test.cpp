@@ -1,4 +1,4 @@
-// If this failed, a rank's block would be gathered into, or reduced from, another place of its parameter.
+// If this failed, a rank's block would be gathered into, or reduced from, the wrong place of its parameter.
 #include <array>
 #include <stdexcept>
 

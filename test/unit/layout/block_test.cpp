@@ -1,4 +1,4 @@
-// Were this broken, ranks would own the wrong elements of a parameter, own some twice, or none at all.
+// If this failed, ranks would own the wrong elements of a parameter, own some twice, or own none at all.
 #include "layout/block.h"
 
 #include "support/catch.h"

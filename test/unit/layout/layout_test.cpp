@@ -1,5 +1,5 @@
-// Were this broken for some legal layout, two ranks would hold the same shard without knowing, or an element would have
-// no owner. Walks every world of up to 16 ranks, every factorisation of it, and up to two extra parallels in both
+// If this failed for some legal layout, two ranks would hold the same shard without knowing, or an element would have
+// no owner. Covers every world of up to 16 ranks, every factorisation of it, and up to two extra parallels in both
 // placements.
 #include "layout/layout.h"
 

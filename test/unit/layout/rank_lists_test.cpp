@@ -1,4 +1,4 @@
-// Were this broken, ranks would sit in other groups than the same sizes give in VeOmni, DeepSpeed, Megatron-Core and
+// If this failed, groups would have other ranks than the same sizes give in VeOmni, DeepSpeed, Megatron-Core and
 // torchtitan, or sizes that fit no layout would be accepted. Expected: fixtures/rank_lists.json (see
 // fixtures/README.md).
 #include "layout/layout.h"

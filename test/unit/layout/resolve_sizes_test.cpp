@@ -1,4 +1,4 @@
-// Were this broken, sizes that do not fit the ranks would fail far from their cause, or with a message that does not
+// If this failed, sizes that do not fit the ranks would fail later, in another place, or with a message that does not
 // help.
 #include "layout/layout.h"
 

@@ -1,5 +1,4 @@
-// Were this broken, sequences of a global batch would be trained twice or never, or the ranks would run different
-// steps.
+// If this failed, sequences of a global batch would be trained twice or never, or the ranks would run different steps.
 #include "layout/share.h"
 
 #include "support/catch.h"

@@ -1,4 +1,5 @@
-// If this failed, two layouts of one run would start from different weights, or training from a wrong scale.
+// If this failed, two layouts of one run would start from different weights, or initial weights would have the wrong
+// scale.
 #include "model/initial_values.h"
 
 #include <ATen/core/Tensor.h>

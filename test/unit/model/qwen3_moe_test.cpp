@@ -1,5 +1,5 @@
-// If this failed, segments would not compose: recomputation, micro-batches or experts of several owners would change
-// values. That the composed model is HuggingFace's is checked in test/oracle.
+// If this failed, segments would not fit together: recomputation, micro-batches or experts of several owners would
+// change values. test/oracle checks that the composed model is HuggingFace's.
 #include "model/qwen3_moe.h"
 
 #include <ATen/ops/add.h>

@@ -22,7 +22,7 @@ inline void fill_weights(const architecture::Architecture& architecture, const C
   fill_initial_values(architecture, model, 3);
 }
 
-// Sequences [first, first + count) of an endless batch of sequences of 5 tokens.
+// Returns sequences [first, first + count) of an endless batch of sequences of 5 tokens.
 inline Batch batch_of(std::int64_t first, std::int64_t count) {
   constexpr std::int64_t length = 5;
   const at::Tensor token = at::arange(first * length, (first + count) * length, at::kLong);

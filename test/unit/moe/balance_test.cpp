@@ -1,4 +1,4 @@
-// Were this broken, the balance coefficient would multiply another quantity than HuggingFace's.
+// If this failed, the balance coefficient would multiply another quantity than HuggingFace's.
 #include "moe/balance.h"
 
 #include <ATen/ops/softmax.h>

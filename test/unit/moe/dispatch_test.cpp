@@ -1,4 +1,4 @@
-// Were this broken, rows would be sent twice, to the wrong owner, or matched to the wrong slots on arrival.
+// If this failed, rows would be sent twice, to the wrong owner, or matched to the wrong slots on arrival.
 #include "moe/expand.h"
 #include "moe/pack.h"
 

@@ -1,4 +1,4 @@
-// Were this broken, experts would compute other functions, or their gradients would miss slots.
+// If this failed, experts would compute wrong functions, or their gradients would miss slots.
 #include "moe/experts.h"
 
 #include <ATen/ops/matmul.h>

@@ -1,4 +1,4 @@
-// Were this broken, experts' results would be added to other tokens.
+// If this failed, the results of experts would be added to the wrong tokens.
 #include "moe/merge.h"
 
 #include "support/gradient_check.h"

@@ -1,4 +1,4 @@
-// Were this broken, tokens would go to other experts than the most probable, or the router would learn from wrong
+// If this failed, tokens would go to other experts than the most probable ones, or the router would learn from wrong
 // gradients.
 #include "moe/router.h"
 

@@ -1,4 +1,4 @@
-// Were this broken, tokens would see others than those before them in their own range.
+// If this failed, a token would attend to tokens after it or outside of its range, or miss some before it.
 #include "ops/attention.h"
 
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-// Were this broken, the loss or its gradient would be that of other tokens, or of a part of them.
+// If this failed, the loss or its gradient would be that of other tokens, or of a part of them.
 #include "ops/chunked_cross_entropy.h"
 
 #include <ATen/ops/cross_entropy_loss.h>

@@ -1,4 +1,4 @@
-// Were this broken, an expert would multiply rows of another, or the two ways of doing it would differ.
+// If this failed, an expert would multiply rows of another, or the two implementations would differ.
 #include "ops/grouped_product.h"
 
 #include <ATen/ops/full.h>

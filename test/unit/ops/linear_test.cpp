@@ -1,4 +1,4 @@
-// Were this broken, every projection of the model would be wrong, or its gradient would miss the parameter's buffer.
+// If this failed, every projection of the model would be wrong, or its gradient would miss the parameter's buffer.
 #include "ops/linear.h"
 
 #include <ATen/ops/matmul.h>

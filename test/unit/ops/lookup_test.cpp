@@ -1,4 +1,4 @@
-// Were this broken, tokens would read other tokens' embeddings, or a repeated token's gradients would overwrite each
+// If this failed, tokens would get other tokens' embeddings, or the gradients of a repeated token would overwrite each
 // other.
 #include "ops/lookup.h"
 

@@ -1,4 +1,4 @@
-// Were this broken, every layer's input would be scaled wrongly.
+// If this failed, every layer's input would be scaled wrongly.
 #include "ops/rms_norm.h"
 
 #include <ATen/ops/add.h>

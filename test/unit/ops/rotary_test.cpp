@@ -1,4 +1,4 @@
-// Were this broken, tokens would not know where they stand.
+// If this failed, attention would not depend correctly on the positions of tokens.
 #include "ops/rotary.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Were this broken, rows would reach other tokens than their own, or sums would depend on threads.
+// If this failed, rows would reach the wrong tokens, or sums would depend on the number of threads.
 #include "ops/rows.h"
 
 #include <ATen/Parallel.h>

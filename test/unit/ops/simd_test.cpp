@@ -1,4 +1,4 @@
-// Were this broken, softmax, loss and activations would be wrong by more than rounding.
+// If this failed, softmax, loss and activations would be wrong by more than rounding.
 #include "ops/simd.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Were this broken, dense layers would compute another activation.
+// If this failed, dense layers would compute a wrong activation.
 #include "ops/swiglu.h"
 
 #include <ATen/ops/silu.h>

@@ -1,4 +1,5 @@
-// If this failed, clipping would depend on where parameters live, or a gradient that is not finite would be trained on.
+// If this failed, clipping would depend on which rank holds a parameter, or gradients that are not finite would be
+// trained on.
 #include "optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>
@@ -22,7 +23,7 @@ const double nan = std::nan("");
 
 at::Tensor numbers(std::vector<float> values) { return at::tensor(values); }
 
-// What Sum does with the parts of two ranks: the larger of a number and NaN is NaN.
+// Combines the parts of two ranks as Sum does: the larger of a number and NaN is NaN.
 std::vector<double> sum(const std::vector<double>& a, const std::vector<double>& b, Combination rule) {
   std::vector<double> parts;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -32,7 +33,7 @@ std::vector<double> sum(const std::vector<double>& a, const std::vector<double>&
 
 using Gradients = std::vector<GroupedGradient>;
 
-// What *close* does: the largest elements of all ranks first where the norm is scaled by them, then the parts.
+// Does what *close* does: combines the largest elements of all ranks first, if they scale the norm, then the parts.
 GradientNorms norms_of(const std::vector<Gradients>& ranks, std::size_t groups, double norm_type) {
   const auto combined = [&](double p, const std::vector<double>& scales) {
     std::vector<double> parts(groups, 0.0);

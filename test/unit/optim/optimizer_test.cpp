@@ -1,4 +1,5 @@
-// If this failed, weights would move otherwise than with torch.optim, or a part of the model would not move at all.
+// If this failed, weights would be updated differently than by torch.optim, or a part of the model would not be
+// updated.
 // Fixture: test/oracle/make_optimizer.py.
 #include "optim/optimizer.h"
 

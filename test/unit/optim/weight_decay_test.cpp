@@ -1,4 +1,4 @@
-// If this failed, norms and biases would shrink with the weights, or a parameter would not be trained at all.
+// If this failed, weight decay would apply to norms and biases, or a parameter would not be trained at all.
 #include "optim/weight_decay.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Were this broken, a pattern that matches nothing would leave weights where they are without a word.
+// If this failed, a pattern that matches nothing would leave parameters unsharded without a word.
 #include "plan/parallel_plan.h"
 
 #include "support/catch.h"

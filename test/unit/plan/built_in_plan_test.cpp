@@ -1,4 +1,4 @@
-// Were this broken, the plan that is compiled in and the file that users read and copy would differ.
+// If this failed, the plan that is compiled in would differ from the file that users read and copy.
 #include "base/file.h"
 #include "plan/parallel_plan.h"
 #include "support/catch.h"

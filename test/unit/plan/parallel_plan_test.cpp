@@ -1,4 +1,4 @@
-// Were this broken, a mistyped plan would train on another sharding than its writer meant, or end in a crash.
+// If this failed, a mistyped plan would be trained with another sharding than meant, or crash the program.
 #include "plan/parallel_plan.h"
 
 #include "support/catch.h"

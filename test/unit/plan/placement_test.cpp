@@ -1,5 +1,5 @@
-// Were this broken, an element of a parameter would be trained by no rank or by two that do not know of each other, or
-// be counted twice in a gradient norm. Walks every world of up to 16 ranks.
+// If this failed, an element of a parameter would be trained by no rank, or by two that do not know of each other, or
+// be counted twice in a gradient norm. Covers every world of up to 16 ranks.
 #include "plan/placement.h"
 
 #include "support/catch.h"

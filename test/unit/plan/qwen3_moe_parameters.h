@@ -14,7 +14,7 @@ struct Sizes {
                vocab = 97;
 };
 
-// `experts` 0: a dense feed-forward in each layer.
+// Returns the parameters; with `experts` 0 each layer has a dense feed-forward network.
 inline std::vector<base::ParameterSpec> qwen3_moe_parameters(const Sizes& s) {
   std::vector<base::ParameterSpec> all{{"model.embed_tokens.weight", {s.vocab, s.hidden}}};
   for (std::int64_t i = 0; i < s.layers; ++i) {

@@ -1,4 +1,4 @@
-// Were this broken, gathered parameters would overlap in their buffer, or a shard would be taken for a whole parameter.
+// If this failed, gathered parameters would overlap in their buffer, or a shard would be taken for a whole parameter.
 #include "plan/unit_storage.h"
 
 #include <stdexcept>

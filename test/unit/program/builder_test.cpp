@@ -224,8 +224,8 @@ TEST_CASE("a prefetch depth of n has the units of n chains under way while a cha
   }
 }
 
-// The two below take a second each, and hours (the entry's limit ends them) if what is done for one thing grows with
-// all that there are.
+// The next two tests take a second each; if a cost per item grew with the number of items, they would take hours and
+// the entry's limit would end them.
 TEST_CASE("a step of 100,000 micro-steps is built and checked in time that grows as their number") {
   const test::SmallModel model;
   const auto program =

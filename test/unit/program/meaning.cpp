@@ -73,7 +73,7 @@ class Machine {
     }
   }
 
-  // What is on its way may change, or still be read, at any time.
+  // Values of a running operation may change, or still be read, at any time.
   void check_access(const Instruction& i) {
     for (const auto& [ticket, operation] : under_way_) {
       if (i.op == Op::wait && i.ticket == ticket) continue;

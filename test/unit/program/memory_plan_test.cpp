@@ -1,4 +1,4 @@
-// If this failed, pools would be too small for their program, or the start page would promise the wrong memory.
+// If this failed, pools would be too small for their program, or the start page would state the wrong memory.
 #include "program/memory_plan.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// If this failed, a program that reads freed memory, or forgets a reduction, could be run.
+// If this failed, a program that reads freed memory, or lacks a reduction, would be accepted.
 #include "program/order_checks.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// If this failed, a program that forgets or misplaces an operation could be run: it would train another model and end
-// without an error.
+// If this failed, a program that lacks or misplaces an operation would be accepted: it would train another model and
+// end without an error.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -99,12 +99,12 @@ std::size_t wait_of(const Program& program, std::size_t start) {
   return static_cast<std::size_t>(found - all.begin());
 }
 
-// Programs that differ from a sound one by one step: each is to be refused, or to mean the same.
+// Programs that differ from a sound one by one change: each must be refused, or mean the same.
 class Mutations {
  public:
   explicit Mutations(const Named& named) : named_(named), meaning_(meaning_of(named.program)) {}
 
-  // Whether it is accepted. `what` says how it differs.
+  // Returns whether `changed` is accepted; `what` says how it differs.
   template <class What>
   bool is_accepted(const Program& changed, const What& what) {
     ++made_;

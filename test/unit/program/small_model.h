@@ -1,4 +1,4 @@
-// A small model, placed on one rank, as the program tests build it.
+// A small model and its placements, on one rank by default, for the program tests.
 #pragma once
 
 #include <utility>
@@ -23,7 +23,7 @@ struct SmallModel {
                       plan::MasterSharding masters = plan::MasterSharding::sharded)
       : SmallModel(config_of(all_experts, tied), balance, std::move(sizes), masters) {}
 
-  // As many layers with experts, on as many ranks.
+  // Returns `layers` layers with experts, on `ranks` ranks.
   static SmallModel of_layers(std::int64_t layers, std::int64_t ranks = 1) {
     auto model = config_of(true, false);
     model.num_hidden_layers = layers;

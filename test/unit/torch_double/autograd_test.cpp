@@ -1,4 +1,4 @@
-// Were this broken, a graph of tensors of a GPU would not run backward here as it does there.
+// If this failed, backward on the stand-in for a GPU would run differently than on a GPU.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

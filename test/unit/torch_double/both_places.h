@@ -1,4 +1,4 @@
-// The same operation on the CPU and on the stand-in for a GPU.
+// Runs an operation on the CPU and on the stand-in for a GPU and compares.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ inline bool equal_bits(const at::Tensor& on_double, const at::Tensor& on_cpu) {
          on_double.sizes() == on_cpu.sizes() && on_double.cpu().equal(on_cpu);
 }
 
-// `operation` gives the same bits in both places, and leaves its arguments, which it may write, with the same.
+// Checks that `operation` gives the same bits in both places, also in its arguments, which it may write.
 inline void check_same(const std::function<Tensors(const Tensors&)>& operation, const Tensors& arguments) {
   Tensors on_cpu;
   for (const auto& argument : arguments) on_cpu.push_back(argument.defined() ? argument.clone() : argument);
@@ -39,7 +39,7 @@ inline void check_same(const std::function<Tensors(const Tensors&)>& operation, 
   }
 }
 
-// The gradients of all floating arguments too.
+// Also compares the gradients of all floating arguments.
 inline void check_same_gradients(const std::function<at::Tensor(const Tensors&)>& operation, const Tensors& arguments) {
   const auto gradients = [&](const Tensors& values) {
     Tensors leaves;

@@ -1,4 +1,5 @@
-// Were this broken, operations that LibTorch has for CUDA alone would be used here as they cannot be on a GPU.
+// If this failed, the stand-in for a GPU would accept operations in ways that CUDA refuses, or compute other values
+// than CUDA's kernels.
 #include <ATen/Context.h>
 #include <ATen/ops/_fused_rms_norm.h>
 #include <ATen/ops/_fused_rms_norm_backward.h>

@@ -1,4 +1,4 @@
-// Were this broken, host code that touches a GPU's memory would pass here and crash there.
+// If this failed, host code that touches a GPU's memory would pass the tests here and crash on a GPU.
 #include <sys/wait.h>
 #include <unistd.h>
 

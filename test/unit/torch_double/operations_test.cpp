@@ -1,4 +1,4 @@
-// Were this broken, what the GPU path computes here would not be what LibTorch computes.
+// If this failed, operations on the stand-in for a GPU would give other results than LibTorch on the CPU.
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>

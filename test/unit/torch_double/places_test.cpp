@@ -1,4 +1,5 @@
-// Were this broken, a mixture of places or a host that waits would pass here and fail, or be slow, on a GPU.
+// If this failed, operations that mix host and GPU memory, or make the host wait, would go unnoticed here and fail, or
+// be slow, on a GPU.
 #include <ATen/ops/add.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/bmm.h>

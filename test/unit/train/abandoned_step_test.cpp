@@ -1,5 +1,5 @@
-// If this failed, an exception that ends a step would free memory that collectives under way still read and write: the
-// job would end by a crash, or by the complaint of another rank, instead of by its cause.
+// If this failed, an exception in the middle of a step would free memory that running collectives still read and write:
+// the job would end by a crash, or with another rank's complaint, instead of its cause.
 #include <malloc.h>
 
 #include <algorithm>
@@ -136,7 +136,7 @@ class LonelyRank final : public comm::Communicator {
   std::int64_t size_;
 };
 
-// Memory that is freed is overwritten, where an address checker does not find its use anyway.
+// While it lives, freed memory is overwritten (an address sanitizer would find its use anyway).
 class FreedMemoryOverwritten {
  public:
   FreedMemoryOverwritten() { mallopt(M_PERTURB, 0x5b); }

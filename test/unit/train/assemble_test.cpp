@@ -1,4 +1,4 @@
-// If this failed, a part of a run would not be what its settings say.
+// If this failed, a component of a run would not be built as its settings say.
 #include "train/assemble.h"
 
 #include <algorithm>

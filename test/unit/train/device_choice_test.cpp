@@ -1,4 +1,4 @@
-// Were this broken, ranks would share a GPU, compute in different places, or stay on the CPU beside an idle GPU.
+// If this failed, ranks would share a GPU, compute in different places, or use the CPU beside an idle GPU.
 #include "train/device_choice.h"
 
 #include <fmt/format.h>

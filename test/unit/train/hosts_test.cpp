@@ -1,5 +1,5 @@
-// Were this broken, ranks would take more threads than there are cores without a word, or exchange over the network
-// what one host could keep.
+// If this failed, ranks would run more threads than their host has cores, or exchange over the network within a group
+// that could stay on one host, without a warning.
 #include "train/hosts.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// If this failed, a long run could not be resumed, or would lose lines of its metrics, or have some twice.
+// If this failed, a long run could not be resumed, or would lose or repeat lines of its metrics.
 #include "train/metrics_end.h"
 
 #include <fmt/format.h>

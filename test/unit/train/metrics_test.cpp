@@ -1,4 +1,4 @@
-// If this failed, programs that read metrics.jsonl would see other numbers than the run had, or no valid JSON.
+// If this failed, metrics.jsonl would have other numbers than the run, or not be valid JSON.
 #include "train/metrics.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// If this failed, replicas that drift apart would go unseen, or the wrong parameter or ranks would be named.
+// If this failed, replicas that drift apart would go unnoticed, or the wrong parameter or ranks would be named.
 #include "train/replica_check.h"
 
 #include <set>

@@ -1,4 +1,4 @@
-// If this failed, people would see wrong numbers, or a log file would fill with lines.
+// If this failed, the log would show wrong numbers, or fill a file with lines.
 #include "train/report.h"
 
 #include <cmath>

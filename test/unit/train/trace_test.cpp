@@ -1,4 +1,4 @@
-// If this failed, the picture of a step would show what overlaps as if it did not, or could not be opened.
+// If this failed, the trace of a step would show overlapping work as sequential, or could not be opened.
 #include "train/trace.h"
 
 #include <nlohmann/json.hpp>

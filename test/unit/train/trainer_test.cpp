@@ -1,4 +1,4 @@
-// If this failed, a run that is told to stop would go on evaluating until it is killed, or bad data would be trained
+// If this failed, a run that is told to stop would go on evaluating until it is killed, or faulty data would be trained
 // on.
 #include "train/trainer.h"
 
