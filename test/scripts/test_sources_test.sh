@@ -15,10 +15,15 @@ of_cuda='^test/(distributed/(nccl_double/|comm/gpu_)|gpu/order_test|unit/(comm/n
 loose=$(grep -rnE '\bApprox\b' test --include='*.cpp' --include='*.h' | grep -vE '^test/support/(catch|about)\.h:' || true)
 [ -z "$loose" ] || fail "Catch2's Approx allows 1.2e-5 beside every margin; use support/about.h: $loose"
 
+# A unity source includes those that are compiled together.
 compiled=$(python3 -c '
-import json, os, sys
+import json, os, re, sys
 root = os.getcwd() + os.sep
-print("\n".join(os.path.realpath(c["file"]).removeprefix(root) for c in json.load(open(sys.argv[1]))))' "$build/compile_commands.json")
+for command in json.load(open(sys.argv[1])):
+    file = os.path.realpath(command["file"])
+    together = re.findall(r"#include \"(.*)\"", open(file).read()) if "/Unity/unity_" in file else [file]
+    for source in together:
+        print(os.path.realpath(source).removeprefix(root))' "$build/compile_commands.json")
 has_cuda=false
 grep -qx 'test/unit/cuda_double/faulty.cpp' <<<"$compiled" && has_cuda=true
 while read -r source; do
