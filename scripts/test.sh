@@ -29,7 +29,8 @@ rm -f "$results"; : >"$TESSERA_SKIPS"
 grep -q cuda_double $folder/compile_commands.json ||
   echo 'tests on doubles of CUDA and NCCL: this build has no CUDA' >>"$TESSERA_SKIPS"
 code=0
-ctest --test-dir $folder --output-on-failure --no-tests=error -j "$(nproc)" --output-junit "$results" \
+# Twice as many at a time as there are processors: ranks wait for each other, and often for a limit to pass.
+ctest --test-dir $folder --output-on-failure --no-tests=error -j $(( 2 * $(nproc) )) --output-junit "$results" \
     "${slow[@]}" "${select[@]}" || code=$?
 [ ! -e "$results" ] || python3 test/support/check_skips.py "$results" "$TESSERA_SKIPS" test/expected_skips.txt \
     "${strict[@]}" || code=1
