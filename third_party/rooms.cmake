@@ -87,6 +87,8 @@ function(tessera_room room)
   tessera_check_needs(${room} ${arg_NEEDS})
   set(target tessera_${room})
   add_library(${target} STATIC ${arg_SOURCES})
+  # Stand-ins for a GPU replace these, object by object.
+  set_source_files_properties(${arg_CUDA_SOURCES} ${arg_NO_CUDA_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/lib)
   target_link_libraries(${target} PRIVATE tessera_flags)
   if(TESSERA_WITH_CUDA AND arg_CUDA_SOURCES)
