@@ -48,18 +48,18 @@ enum class Role : std::uint8_t {
 };
 
 enum class SegmentKind : std::uint8_t {
-  distinct_ids,    // ids -> unique_ids, unique_inverse, unique_count
-  lookup,          // wanted_ids -> found_rows
-  expand,          // unique_rows, unique_inverse -> hidden[0]
-  project,         // hidden, positions -> query, key, value
-  attend,          // head_query, head_key, head_value, attention_starts -> head_attention
-  output_product,  // attention -> attention_partial
-  route,           // hidden, attention_output, sequence_starts -> residual, normed, slots, counts, statistics
-  pack,            // normed, slots -> send_rows, send_weight, send_slot, row_token, row_count
-  experts,         // rows, weight, slot, source counts -> expert_rows
-  merge,           // residual, combined_rows, row_token -> hidden[layer + 1]
-  dense,           // hidden, attention_output -> hidden[layer + 1]: residual, norm, SwiGLU, residual
-  head,            // hidden[layers], labels, statistics -> loss
+  distinct_ids,
+  lookup,
+  expand,
+  project,
+  attend,
+  output_product,
+  route,
+  pack,
+  experts,
+  merge,
+  dense,  // residual, norm, SwiGLU, residual
+  head,
 };
 
 // Counts travel first, once: whatever follows knows how much it receives.
@@ -144,6 +144,9 @@ class Architecture {
 
 // Shape as HuggingFace/VeOmni: experts gate, up [E, I, H], down [E, H, I]; linear [out, in]; embedding [V, H].
 [[nodiscard]] std::vector<std::int64_t> parameter_shape(Role role, const ModelConfig& config);
+
+// Of a dim that the model alone decides; nothing for dims that follow from the batch or the layout.
+[[nodiscard]] std::optional<std::int64_t> size_of(Dim dim, const ModelConfig& config);
 
 // Bytes of a value of `tokens` tokens with `element_bytes` per floating element (dispatch assumed even).
 [[nodiscard]] double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens, std::int64_t sequences,

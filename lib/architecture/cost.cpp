@@ -7,11 +7,10 @@
 namespace tessera::architecture {
 namespace {
 
-using K = ValueKind;
-
 // Sizes of one micro-batch as floating numbers, in which products cannot overflow.
 struct Sizes {
-  double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner;
+  double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner,
+      moe_layers;
 
   Sizes(const ModelConfig& c, std::int64_t tokens_, std::int64_t sequences_)
       : tokens(static_cast<double>(tokens_)),
@@ -24,7 +23,8 @@ struct Sizes {
         experts(static_cast<double>(c.num_experts)),
         chosen(static_cast<double>(c.num_experts_per_tok)),
         inner(static_cast<double>(c.moe_intermediate_size)),
-        dense_inner(static_cast<double>(c.intermediate_size)) {}
+        dense_inner(static_cast<double>(c.intermediate_size)),
+        moe_layers(static_cast<double>(c.moe_layers())) {}
 
   [[nodiscard]] double query() const { return heads * head_dim; }
   [[nodiscard]] double key() const { return kv_heads * head_dim; }
@@ -77,58 +77,37 @@ double kept_elements(SegmentKind kind, const Sizes& s) {
   return 0;
 }
 
-// Elements of a value.
-double elements_of(K kind, const Sizes& s) {
-  switch (kind) {
-    case K::ids:
-    case K::labels:
-    case K::positions:
-    case K::unique_inverse:
-    case K::row_token: return s.tokens;
-    case K::attention_starts:
-    case K::sequence_starts: return s.sequences + 1;
-    case K::unique_ids:
-    case K::wanted_ids: return s.distinct();
-    case K::found_rows:
-    case K::unique_rows: return s.distinct() * s.hidden;
-    case K::hidden:
-    case K::attention_partial:
-    case K::attention_output:
-    case K::residual:
-    case K::normed:
-    case K::send_rows:
-    case K::rows:
-    case K::expert_rows:
-    case K::combined_rows: return s.tokens * s.hidden;
-    case K::query:
-    case K::head_query:
-    case K::head_attention:
-    case K::attention: return s.tokens * s.query();
-    case K::key:
-    case K::value:
-    case K::head_key:
-    case K::head_value: return s.tokens * s.key();
-    case K::slot_token:
-    case K::slot_choice:
-    case K::slot_weight:
-    case K::send_weight:
-    case K::send_slot:
-    case K::weight:
-    case K::slot: return s.slots();
-    case K::expert_count:
-    case K::source_expert_count: return s.experts;
-    case K::router_probability:
-    case K::router_count:
-    case K::balance_count: return s.sequences * s.experts;
-    case K::router_z:
-    case K::unique_count:
-    case K::wanted_count:
-    case K::row_count:
-    case K::source_row_count:
-    case K::loss: return 1;
+// The size of a dim: of a rank that has its even share of rows, and where a group of owners is one rank.
+double size_of(Dim dim, const Sizes& s) {
+  switch (dim) {
+    case Dim::tokens:
+    case Dim::rows:
+    case Dim::received_rows: return s.tokens;
+    case Dim::sequence_bounds:
+    case Dim::document_bounds: return s.sequences + 1;
+    case Dim::unique_ids:
+    case Dim::wanted_ids: return s.distinct();
+    case Dim::hidden: return s.hidden;
+    case Dim::heads: return s.heads;
+    case Dim::kv_heads: return s.kv_heads;
+    case Dim::head_dim: return s.head_dim;
+    case Dim::slots:
+    case Dim::received_slots: return s.slots();
+    case Dim::experts:
+    case Dim::own_experts: return s.experts;
+    case Dim::sets: return s.sequences;
+    case Dim::moe_layers: return s.moe_layers;
+    case Dim::owners:
+    case Dim::sources: return 1;
   }
-  base::expect(false, "value kind {}", static_cast<int>(kind));
+  base::expect(false, "dim {}", static_cast<int>(dim));
   return 0;
+}
+
+double elements_of(ValueKind kind, const Sizes& s) {
+  double elements = 1;
+  for (const Dim dim : traits_of(kind).dims) elements *= size_of(dim, s);
+  return elements;
 }
 
 }  // namespace
@@ -137,6 +116,18 @@ double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t token
                    double element_bytes) {
   constexpr double index_bytes = 8;
   return elements_of(kind, Sizes(config, tokens, sequences)) * (is_differentiable(kind) ? element_bytes : index_bytes);
+}
+
+std::optional<std::int64_t> size_of(Dim dim, const ModelConfig& config) {
+  switch (dim) {
+    case Dim::hidden: return config.hidden_size;
+    case Dim::heads: return config.num_attention_heads;
+    case Dim::kv_heads: return config.num_key_value_heads;
+    case Dim::head_dim: return config.head_dim;
+    case Dim::experts: return config.num_experts;
+    case Dim::moe_layers: return config.moe_layers();
+    default: return std::nullopt;
+  }
 }
 
 StepCost Architecture::cost(const Step& step, std::int64_t tokens, std::int64_t sequences) const {

@@ -131,12 +131,13 @@ void add_attention(Sequence& s, const ModelConfig& config, const std::string& un
 void add_experts(Sequence& s, const std::string& unit, const std::string& expert_unit) {
   s.use(s.segment(SegmentKind::route, {s.here(K::hidden), s.here(K::attention_output), {K::sequence_starts}},
                   {s.here(K::residual), s.here(K::normed), s.here(K::slot_token), s.here(K::slot_choice),
-                   s.here(K::slot_weight), s.here(K::expert_count), s.here(K::router_probability),
+                   s.here(K::slot_weight), s.here(K::slot_count), s.here(K::router_probability),
                    s.here(K::router_count), s.here(K::router_z)}),
         unit, {Role::post_norm, Role::router}, plan::UseKind::whole);
   s.segment(
-      SegmentKind::pack, {s.here(K::normed), s.here(K::slot_token), s.here(K::slot_weight), s.here(K::expert_count)},
-      {s.here(K::send_rows), s.here(K::send_weight), s.here(K::send_slot), s.here(K::row_token), s.here(K::row_count)});
+      SegmentKind::pack, {s.here(K::normed), s.here(K::slot_token), s.here(K::slot_weight), s.here(K::slot_count)},
+      {s.here(K::send_rows), s.here(K::send_weight), s.here(K::send_slot), s.here(K::row_token), s.here(K::row_count),
+       s.here(K::expert_count)});
   s.exchange(ExchangeKind::row_counts, {{s.here(K::row_count), s.here(K::source_row_count)},
                                         {s.here(K::expert_count), s.here(K::source_expert_count)}});
   s.exchange(

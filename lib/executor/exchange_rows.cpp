@@ -1,10 +1,16 @@
 #include "executor/exchange_rows.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "executor/value_checks.h"
 
 namespace tessera::executor {
 
-using architecture::ValueKind;
+using architecture::Dim;
+using architecture::SplitBy;
+using architecture::ValueId;
+using architecture::ValueTraits;
 using Counts = std::vector<std::int64_t>;
 
 namespace {
@@ -26,50 +32,43 @@ Counts experts_of_owners(const Counts& first_expert, std::int64_t experts) {
   return counts;
 }
 
-// Slots for each owner: of its experts together.
-Counts slots_of_owners(const at::Tensor& expert_count, const Counts& experts) {
+Counts sums_of_owners(const at::Tensor& expert_count, const Counts& experts) {
   const auto* count = expert_count.const_data_ptr<std::int64_t>();
-  Counts slots;
+  Counts sums;
   for (const auto owned : experts) {
-    slots.push_back(0);
-    for (std::int64_t e = 0; e < owned; ++e) slots.back() += *count++;
+    sums.push_back(0);
+    for (std::int64_t e = 0; e < owned; ++e) sums.back() += *count++;
   }
-  return slots;
+  return sums;
 }
 
 }  // namespace
 
-ExchangeRows exchange_rows(const architecture::Step& step, ValueKind from, const architecture::ModelConfig& config,
+ExchangeRows exchange_rows(const std::pair<ValueId, ValueId>& move, const architecture::ModelConfig& config,
                            const model::Owners& owners, const device::Numbers& numbers, std::int64_t rank,
                            std::int64_t ranks, const ValueOf& value_of) {
-  const auto counts = [&](ValueKind kind) { return counts_of(value_of({kind, step.layer})); };
-  const Counts one_each(static_cast<std::size_t>(ranks), 1);
-  const auto experts = [&] { return experts_of_owners(owners.first_expert_of(step.layer), config.num_experts); };
-  switch (from) {
-    case ValueKind::unique_count:
-    case ValueKind::row_count: return {one_each, one_each, {}, at::kLong};
-    case ValueKind::expert_count: {
-      const auto owned = experts();
-      return {owned, Counts(one_each.size(), owned.at(static_cast<std::size_t>(rank))), {}, at::kLong};
+  const auto layer = move.first.layer;  // that of the counts too
+  const auto experts = [&] { return experts_of_owners(owners.first_expert_of(layer), config.num_experts); };
+  const auto entries = [&](const ValueTraits& value) -> Counts {
+    const auto split = architecture::split_of(value.dims.front());
+    switch (split.by) {
+      case SplitBy::one_each: {
+        const bool of_each_expert = std::ranges::find(value.dims, Dim::own_experts) != value.dims.end();
+        const auto numbers_of_rank = of_each_expert ? experts().at(static_cast<std::size_t>(rank)) : 1;
+        return Counts(static_cast<std::size_t>(ranks), numbers_of_rank);
+      }
+      case SplitBy::experts: return experts();
+      case SplitBy::counts: return counts_of(value_of({split.counts, layer}));
+      case SplitBy::counts_of_experts: return sums_of_owners(value_of({split.counts, layer}), experts());
     }
-    case ValueKind::unique_ids:
-      return {counts(ValueKind::unique_count), counts(ValueKind::wanted_count), {}, at::kLong};
-    case ValueKind::found_rows:
-      return {counts(ValueKind::wanted_count), counts(ValueKind::unique_count), {config.hidden_size}, numbers.compute};
-    case ValueKind::send_rows:
-      return {counts(ValueKind::row_count), counts(ValueKind::source_row_count), {config.hidden_size}, numbers.compute};
-    case ValueKind::expert_rows:
-      return {counts(ValueKind::source_row_count), counts(ValueKind::row_count), {config.hidden_size}, numbers.compute};
-    case ValueKind::send_weight:
-    case ValueKind::send_slot:
-      return {slots_of_owners(value_of({ValueKind::expert_count, step.layer}), experts()),
-              counts(ValueKind::source_expert_count),
-              {},
-              from == ValueKind::send_slot ? at::kLong : numbers.wide};
-    default: break;
-  }
-  base::expect(false, "{} does not move {}", step.name(), architecture::name(from));
-  return {};
+    base::expect(false, "split {}", static_cast<int>(split.by));
+    return {};
+  };
+  const auto& from = architecture::traits_of(move.first.kind);
+  ExchangeRows rows{entries(from), entries(architecture::traits_of(move.second.kind)), {}, scalar_type(from.type, numbers)};
+  for (const auto* dim = from.dims.begin() + 1; dim < from.dims.end(); ++dim)
+    rows.row_shape.push_back(architecture::size_of(*dim, config).value());
+  return rows;
 }
 
 }  // namespace tessera::executor

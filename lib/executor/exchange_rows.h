@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "architecture/architecture.h"
@@ -20,12 +21,12 @@ struct ExchangeRows {
   at::ScalarType type{};
 };
 
-// What says how much travels: the step's `reads`, [ranks] or [ranks, local experts] int64 on the CPU.
+// The values that say how much travels are among the step's `reads`, and in the host's memory.
 using ValueOf = std::function<const at::Tensor&(architecture::ValueId)>;
 
-// Of the move of `from` by exchange `step`, as rank `rank` of the `ranks` owners. Counts travel one to each rank, of
-// experts as many as the rank owns.
-[[nodiscard]] ExchangeRows exchange_rows(const architecture::Step& step, architecture::ValueKind from,
+// For a move (from, to) of an exchange, as rank `rank` of the `ranks` that share experts or embedding rows. How the first
+// dims of both are split among the ranks says how much travels; the further dims of `from` are a row's.
+[[nodiscard]] ExchangeRows exchange_rows(const std::pair<architecture::ValueId, architecture::ValueId>& move,
                                          const architecture::ModelConfig& config, const model::Owners& owners,
                                          const device::Numbers& numbers, std::int64_t rank, std::int64_t ranks,
                                          const ValueOf& value_of);

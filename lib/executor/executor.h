@@ -33,6 +33,7 @@ struct ExecutorOptions {
   std::int32_t most_micro_steps = 1;  // of any step or evaluation: the length of *open* follows from it
   device::Numbers numbers;
   Measured measured = Measured::together;
+  bool checks_values = false;  // each value that a step stores is compared with its row in the table of values
 };
 
 class Executor {

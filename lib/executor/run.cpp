@@ -49,6 +49,7 @@ Executor::Run::Run(Executor& executor, const program::Program& program, StepInpu
                    program.kind == program::StepKind::skipped,
                "{} batches for {} micro-steps", inputs_.batches.size(), program.micro_steps);
   const auto& config = executor.architecture_.config();
+  if (executor.options_.checks_values) checks_.emplace(config, executor.options_.numbers);
   for (std::int32_t layer = 0; layer < config.num_hidden_layers; ++layer)
     if (config.is_moe_layer(layer)) moe_layers_.push_back(layer);
   const auto at_place = at::TensorOptions(device::tensor_device(executor.options_.numbers.place));
@@ -59,7 +60,7 @@ Executor::Run::Run(Executor& executor, const program::Program& program, StepInpu
     const auto& batch = inputs_.batches[static_cast<std::size_t>(input.micro)];
     const auto found = batch.find(input.value);
     base::expect(found != batch.end(), "the batch has no {}", architecture::name(input.value));
-    tape_.set_value(input, found->second);
+    store(input, found->second);
   }
 }
 
@@ -220,8 +221,22 @@ void Executor::Run::run_chain(const program::Chain& chain, model::Values& values
       executor_.model_.run(s, values, executor_.weights_[static_cast<std::size_t>(k)]);
       continue;
     }
-    for (const auto& [from, to] : s.moves) values.insert_or_assign(to, values.at(from));
+    for (const auto& move : s.moves)
+      values.insert_or_assign(move.second, model::delivered_alone(move, values.at(move.first)));
   }
+}
+
+// Values that no other chain reads are checked too.
+void Executor::Run::check_writes(const Instruction& i, const model::Values& values) {
+  if (!checks_.has_value()) return;
+  const auto& chain = chain_of(i);
+  for (auto k = chain.first; k <= chain.last; ++k)
+    for (const auto id : step(k).writes) checks_->check(i.micro, id, values.at(id));
+}
+
+void Executor::Run::store(const Resource& name, at::Tensor value) {
+  if (checks_.has_value()) checks_->check(name.micro, name.value, value);
+  tape_.set_value(name, std::move(value));
 }
 
 model::HeadSums Executor::Run::run_head(const Instruction& i, model::Values& values) const {
@@ -270,13 +285,14 @@ void Executor::Run::forward(const Instruction& i) {
     return;
   }
   run_chain(chain, values);
+  check_writes(i, values);
   note_outputs(chain, values);
   if (keeps_graph) {
     add_outputs(graph, chain, values);
     tape_.set_graph(name, std::move(graph));
   }
   for (const auto& r : i.writes)
-    if (r.kind == ResourceKind::value) tape_.set_value(r, values.at(r.value).detach());
+    if (r.kind == ResourceKind::value) store(r, values.at(r.value).detach());
 }
 
 void Executor::Run::recompute(const Instruction& i) {
@@ -285,6 +301,7 @@ void Executor::Run::recompute(const Instruction& i) {
   Graph graph;
   auto values = inputs_of(i, graph);
   run_chain(chain, values);
+  check_writes(i, values);
   add_outputs(graph, chain, values);
   tape_.set_graph(i.writes.front(), std::move(graph));
 }
@@ -352,7 +369,7 @@ void Executor::Run::start_exchange(const Instruction& i) {
   const ValueOf value_of = [&](ValueId id) -> const at::Tensor& { return tape_.value(named(ResourceKind::value, id)); };
   for (const auto& [from, to] : s.moves) {
     if (!is_forward && !architecture::is_differentiable(from.kind)) continue;
-    auto rows = exchange_rows(s, from.kind, executor_.architecture_.config(), executor_.model_.owners(),
+    auto rows = exchange_rows({from, to}, executor_.architecture_.config(), executor_.model_.owners(),
                               executor_.options_.numbers, members.rank(), members.size(), value_of);
     if (!is_forward) std::swap(rows.send, rows.receive);
     const auto sum = [](const std::vector<std::int64_t>& counts) {
@@ -371,7 +388,8 @@ void Executor::Run::start_exchange(const Instruction& i) {
                     .all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive,
                                      row_elements, fsdp::element_type(rows.type),
                                      std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
-    if (from.kind == ValueKind::expert_count) received = received.view({members.size(), rows.receive.front()});
+    if (architecture::traits_of(to.kind).dims.size() > architecture::traits_of(from.kind).dims.size())
+      received = received.view({members.size(), -1});
     received_[i.ticket].emplace_back(is_forward ? named(ResourceKind::value, to) : named(ResourceKind::gradient, from),
                                      std::move(received));
   }
@@ -382,7 +400,7 @@ void Executor::Run::finish_exchange(const Instruction& i) {
   if (arrived == received_.end()) return pass_on(i);
   for (auto& [name, tensor] : arrived->second) {
     if (name.kind == ResourceKind::value)
-      tape_.set_value(name, std::move(tensor));
+      store(name, std::move(tensor));
     else
       tape_.add_gradient(name, tensor);
   }
@@ -390,10 +408,12 @@ void Executor::Run::finish_exchange(const Instruction& i) {
 }
 
 void Executor::Run::pass_on(const Instruction& i) {
-  for (const auto& [from, to] : step(i.target).moves) {
+  for (const auto& move : step(i.target).moves) {
+    const auto& [from, to] = move;
     if (i.direction == program::Direction::forward) {
-      tape_.set_value({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = to},
-                      tape_.value({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = from}));
+      const Resource sent{.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = from};
+      store({.kind = ResourceKind::value, .micro = i.micro, .index = -1, .value = to},
+            model::delivered_alone(move, tape_.value(sent)));
     } else if (architecture::is_differentiable(from.kind)) {
       tape_.add_gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = from},
                          tape_.gradient({.kind = ResourceKind::gradient, .micro = i.micro, .index = -1, .value = to}));

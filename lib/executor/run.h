@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "executor/exchange_rows.h"
 #include "executor/executor.h"
 #include "executor/gpu_times.h"
+#include "executor/value_checks.h"
 
 namespace tessera::executor {
 
@@ -52,6 +54,9 @@ class Executor::Run {
   // What gradients travel back, zeros where no reader contributed one.
   [[nodiscard]] at::Tensor sent_back(const Resource& name, std::int64_t rows, const ExchangeRows& of) const;
 
+  // Adds a value to the tape.
+  void store(const Resource& name, at::Tensor value);
+  void check_writes(const Instruction& i, const model::Values& values);
   // Runs the steps of a chain on `values`, which holds its inputs.
   void run_chain(const program::Chain& chain, model::Values& values) const;
   model::HeadSums run_head(const Instruction& i, model::Values& values) const;
@@ -103,6 +108,7 @@ class Executor::Run {
   const program::Program& program_;
   StepInputs inputs_;
   Tape tape_;
+  std::optional<ValueChecks> checks_;
   StepResult result_;
   bool ends_early_ = false;
   std::map<std::int32_t, std::vector<fsdp::Travelling>> under_way_;                // by ticket

@@ -100,7 +100,7 @@ void Executor::Run::start_counts(const Instruction& i) {
 }
 
 void Executor::Run::finish_counts(const Instruction& i) {
-  tape_.set_value(i.writes.front(), counts_.at(i.micro));
+  store(i.writes.front(), counts_.at(i.micro));
   counts_.erase(i.micro);
 }
 

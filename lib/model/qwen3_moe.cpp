@@ -86,7 +86,7 @@ void output_product(const SegmentView& s) {
         ops::linear(s[K::attention].flatten(1), s.weight(Role::output), s.optional_weight(Role::output_bias)));
 }
 
-moe::Slots slots_of(const SegmentView& s) { return {s[K::slot_token], s[K::slot_choice], s[K::expert_count]}; }
+moe::Slots slots_of(const SegmentView& s) { return {s[K::slot_token], s[K::slot_choice], s[K::slot_count]}; }
 
 void route(const SegmentView& s, const architecture::ModelConfig& c, const at::Tensor& set_starts) {
   auto [residual, normed] =
@@ -96,7 +96,7 @@ void route(const SegmentView& s, const architecture::ModelConfig& c, const at::T
     moe::Slots chosen = moe::choose_top_k(output.probability.detach(), c.num_experts_per_tok);
     s.set(K::slot_token, std::move(chosen.token));
     s.set(K::slot_choice, std::move(chosen.choice));
-    s.set(K::expert_count, std::move(chosen.expert_count));
+    s.set(K::slot_count, std::move(chosen.expert_count));
   }
   const moe::Slots slots = slots_of(s);
   moe::RouterStatistics statistics = moe::router_statistics(output, slots, set_starts);
@@ -117,7 +117,7 @@ moe::Rows rows_of(const std::vector<std::int64_t>& first_expert) {
 void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
   const at::Tensor& normed = s[K::normed];
   if (!s.has(K::row_token)) {
-    const moe::Slots slots{s[K::slot_token], at::Tensor(), s[K::expert_count]};
+    const moe::Slots slots{s[K::slot_token], at::Tensor(), s[K::slot_count]};
     moe::SendPlan plan = moe::plan_send(slots, normed.size(0), first_expert, moe::Routed::every_token);
     s.set(K::expert_count, std::move(plan.expert_count));
     s.set(K::row_token, std::move(plan.row_token));
@@ -132,10 +132,8 @@ void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
 void experts(const SegmentView& s, ops::GroupedPath path) {
   const moe::ExpertWeights weights{&s.weight(Role::experts_gate), &s.weight(Role::experts_up),
                                    &s.weight(Role::experts_down)};
-  // One source may deliver its counts as it made them, [experts].
-  const at::Tensor& delivered = s[K::source_expert_count];
-  const at::Tensor expert_count = delivered.dim() == 1 ? delivered.unsqueeze(0) : delivered;
-  const moe::ExpertOrder order = moe::order_by_expert(s[K::slot], s[K::source_row_count], expert_count);
+  const moe::ExpertOrder order =
+      moe::order_by_expert(s[K::slot], s[K::source_row_count], s[K::source_expert_count]);
   s.set(K::expert_rows, moe::run_experts(s[K::rows], s[K::weight], order, weights, path));
 }
 
@@ -191,6 +189,12 @@ Qwen3Moe::Qwen3Moe(Qwen3Moe&&) noexcept = default;
 const std::vector<std::int64_t>& Owners::first_expert_of(std::int64_t layer) const {
   static const std::vector<std::int64_t> one_owner{0};
   return first_expert.empty() ? one_owner : first_expert.at(static_cast<std::size_t>(layer));
+}
+
+at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
+                           const at::Tensor& sent) {
+  const auto dims = architecture::traits_of(move.second.kind).dims.size();
+  return sent.dim() == static_cast<std::int64_t>(dims) ? sent : sent.unsqueeze(0);
 }
 
 const Owners& Qwen3Moe::owners() const { return state_->owners; }

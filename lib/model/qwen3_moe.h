@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "ATen/core/Tensor.h"
 #include "architecture/architecture.h"
@@ -47,6 +48,10 @@ struct Owners {
 
   [[nodiscard]] const std::vector<std::int64_t>& first_expert_of(std::int64_t layer) const;
 };
+
+// The value `to` of a move (from, to) of an exchange whose group is one rank: what was sent, in the shape of `to`.
+[[nodiscard]] at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
+                                         const at::Tensor& sent);
 
 class Qwen3Moe {
  public:

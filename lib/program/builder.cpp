@@ -102,7 +102,7 @@ class Builder {
       for (const auto u : program_.chains[k].units)
         if (auto& user = first_user_[static_cast<std::size_t>(u)]; user < 0) user = static_cast<std::int32_t>(k);
       for (const auto& v : program_.chains[k].reads)
-        if (is_batch(v.kind) && std::find(batch_.begin(), batch_.end(), v) == batch_.end()) batch_.push_back(v);
+        if (architecture::is_batch(v.kind) && std::find(batch_.begin(), batch_.end(), v) == batch_.end()) batch_.push_back(v);
     }
     if (architecture_.balance() == config::BalanceLoss::sequence) return;
     for (std::size_t k = 0; k < architecture_.steps().size(); ++k) {
@@ -208,8 +208,6 @@ class Builder {
                ? Turn::passes
                : Turn::stays;
   }
-
-  static bool is_batch(ValueKind kind) { return kind <= ValueKind::sequence_starts; }
 
   [[nodiscard]] const Chain& chain(std::int32_t index) const {
     return program_.chains[static_cast<std::size_t>(index)];

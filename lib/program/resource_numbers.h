@@ -25,7 +25,6 @@ class ResourceNumbers {
 
  private:
   static constexpr std::size_t kinds = static_cast<std::size_t>(ResourceKind::losses) + 1;
-  static constexpr std::size_t value_kinds = static_cast<std::size_t>(architecture::ValueKind::loss) + 1;
   // The numbers of one kind: a place of each micro-step, one micro-step after the other.
   struct Range {
     std::size_t first = 0, micros = 0, places = 0;
@@ -40,7 +39,7 @@ class ResourceNumbers {
   static std::size_t place_of(const Resource& resource) {
     if (resource.kind != ResourceKind::value && resource.kind != ResourceKind::gradient)
       return static_cast<std::size_t>(resource.index + 1);
-    return static_cast<std::size_t>(resource.value.layer + 1) * value_kinds +
+    return static_cast<std::size_t>(resource.value.layer + 1) * architecture::value_kinds +
            static_cast<std::size_t>(resource.value.kind);
   }
 

@@ -132,7 +132,8 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .z_coef = blueprint.settings.model.router_z_loss_coef,
           .most_micro_steps = static_cast<std::int32_t>(blueprint.micro_steps(blueprint.global_batch)),
           .numbers = blueprint.numbers,
-          .measured = measured(blueprint.settings.train.debug.only)};
+          .measured = measured(blueprint.settings.train.debug.only),
+          .checks_values = blueprint.settings.train.debug.poison_freed};
 }
 
 // The first index of each rank of the group that cuts dim 0 of a parameter.

@@ -233,7 +233,7 @@ TEST_CASE("experts of several owners give what one owner gives") {
   const Qwen3Moe model(architecture, all_float64, 0, {.first_expert = std::vector(3, first_expert)});
 
   Values values;
-  for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::expert_count, K::residual})
+  for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::slot_count, K::residual})
     values[{kind, 2}] = composed.value(kind, 2);
   model.run(layer.steps.at(SegmentKind::pack), values, {});
   const at::Tensor row_count = values.at({K::row_count, 2});
@@ -287,7 +287,8 @@ TEST_CASE("slots that are already there are kept, also if the router would now c
   model.run(layer.steps.at(SegmentKind::route), values, weights);
   model.run(layer.steps.at(SegmentKind::pack), values, {});
   for (const K kind :
-       {K::slot_token, K::slot_choice, K::expert_count, K::router_count, K::row_token, K::row_count, K::send_slot})
+       {K::slot_token, K::slot_choice, K::slot_count, K::router_count, K::expert_count, K::row_token, K::row_count,
+        K::send_slot})
     CHECK(values.at({kind, 0}).is_same(composed.value(kind, 0)));
   CHECK_FALSE(at::equal(values.at({K::slot_weight, 0}), composed.value(K::slot_weight, 0)));
 }
