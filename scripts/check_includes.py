@@ -1,11 +1,13 @@
 """Checks the includes of lib/ against the table of rooms in README.md.
 
-Checks three rules, each from a column of the table:
+Checks three rules from the columns of the table, and one more:
   direction   A room may include itself, base, and the rooms in the column "may include", which must stand above it.
   heavy       A room may include headers of torch, MPI, CUDA and NCCL only if the last column names them. "X in `y`"
               allows X in the folder y/ and in files whose name without its ending is y.
   reach       A room whose last column is "none" may not get such a header through a header of lib/ either, even if that
               one may include it.
+  names       Only the rooms of the model (architecture, model, ops, moe) may name a segment, an exchange, a value or
+              the role of a parameter. The others go by what a step says of itself.
 
 Prints file:line and the rule for each offence. Exit code 0: no offence, 1: some, 2: no table, or wrong arguments.
 """
@@ -24,6 +26,8 @@ HEAVY = {
                        r"|nvtx3/|cooperative_groups|(ATen|c10|torch)/cuda/|ATen/cudnn/)"),
     "NCCL": re.compile(r"^nccl"),
 }
+MODEL_ROOMS = {"architecture", "model", "ops", "moe"}
+MODEL_NAME = re.compile(r"\b(SegmentKind|ExchangeKind|ValueKind|Role)::[a-z]\w*")
 SUFFIXES = {".h", ".hpp", ".cpp", ".cu", ".cuh", ".inc"}
 
 
@@ -74,6 +78,13 @@ def read_includes(path):
 
 def heavy_kinds(header):
     return [kind for kind, pattern in HEAVY.items() if pattern.match(header)]
+
+
+def read_model_names(path):
+    """(line number, name) of each segment, exchange, value and role that a file names."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [(number, match[0]) for number, line in enumerate(text.splitlines(), 1)
+            for match in MODEL_NAME.finditer(line.split("//")[0])]
 
 
 class Check:
@@ -134,6 +145,9 @@ class Check:
                 self.check_heavy(file, room, line, header)
                 if room.pure:
                     self.check_reach(file, room, line, header)
+            if room.name not in MODEL_ROOMS:
+                for line, name in read_model_names(self.lib / file):
+                    self.offend(file, line, f"{room.name} names {name} (names: only {', '.join(sorted(MODEL_ROOMS))} may)")
         return self.offences
 
 

@@ -1,5 +1,6 @@
 #include "architecture/architecture.h"
 
+#include <algorithm>
 #include <array>
 
 #include "architecture/steps.h"
@@ -169,6 +170,17 @@ Architecture::Architecture(ModelConfig config, config::BalanceLoss balance)
       parameters_(parameters_of(config_)),
       steps_(steps_of(config_, balance_)),
       units_(units_of(steps_)) {}
+
+const std::vector<std::int64_t>& Architecture::shape_of(std::string_view fqn) const {
+  const auto found = std::ranges::find(parameters_, fqn, &base::ParameterSpec::fqn);
+  base::expect(found != parameters_.end(), "the model has no parameter {}", fqn);
+  return found->shape;
+}
+
+std::optional<ValueId> Architecture::summed_counts() const {
+  if (balance_ == config::BalanceLoss::sequence || config_.moe_layers() == 0) return std::nullopt;
+  return ValueId{ValueKind::balance_count};
+}
 
 std::int64_t Architecture::total_parameters() const {
   std::int64_t sum = 0;

@@ -81,8 +81,14 @@ struct ParameterUse {
   plan::Use use;
 };
 
+// When a segment runs again before its backward. never: not at all. with_layer: where whole layers are recomputed.
+// within_layer: there too, but not as a chain of its own, where it would cost as much as it frees. experts: also where
+// only experts are recomputed, as a chain of its own.
+enum class Recomputed : std::uint8_t { never, with_layer, within_layer, experts };
+
 // One step of the model's finest cut. A segment computes; an exchange moves `moves[k].first` to `moves[k].second`, and
-// with one rank in its group is the identity that gives the second the value of the first.
+// with one rank in its group is the identity that gives the second the value of the first. `program` and `executor` go
+// by these fields alone: they know no segment, exchange or value by its name.
 struct Step {
   enum class Type : std::uint8_t { segment, exchange };
   Type type = Type::segment;
@@ -94,6 +100,13 @@ struct Step {
   std::vector<std::pair<ValueId, ValueId>> moves;
   std::vector<ParameterUse> uses;
   std::string unit;  // name of the unit that holds the uses; empty without uses
+  // FQN of the parameter whose dim 0 is shared among owners: an exchange goes between them, a segment sorts by them.
+  std::string owned;
+  std::string axis;  // of an exchange that is not between owners: the axis over whose ranks it goes
+  Recomputed recomputed = Recomputed::never;
+  std::vector<ValueId> counts;       // those of its writes that count slots per expert
+  bool measures_loss = false;        // the last segment: it forms the loss and its own backward
+  std::size_t evaluation_reads = 0;  // so many of its first reads are all that it needs to measure an evaluation
 
   [[nodiscard]] std::string name() const;  // "project[3]", "dispatch[3]", "head"
 };
@@ -114,11 +127,15 @@ class Architecture {
   [[nodiscard]] config::BalanceLoss balance() const { return balance_; }
   // Every parameter once, in HuggingFace's order of modules; a tied head is no parameter of its own.
   [[nodiscard]] const std::vector<base::ParameterSpec>& parameters() const { return parameters_; }
+  // Precondition: the model has the parameter.
+  [[nodiscard]] const std::vector<std::int64_t>& shape_of(std::string_view fqn) const;
   // Steps in forward order: embedding, layers, head.
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   // "embed", per layer "layers.<i>.attention" (attention, norms, router; also a dense layer's MLP) and
   // "layers.<i>.experts", "head" (final norm and head; a tied head uses the embedding whole here).
   [[nodiscard]] const std::vector<plan::Unit>& units() const { return units_; }
+  // The sum of all counts of a micro-step over its ranks, as the last segment reads it; nothing if it reads none.
+  [[nodiscard]] std::optional<ValueId> summed_counts() const;
   [[nodiscard]] std::int64_t total_parameters() const;
   // Parameters that one token meets: of the experts only the chosen ones.
   [[nodiscard]] std::int64_t active_parameters() const;

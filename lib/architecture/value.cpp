@@ -16,7 +16,7 @@ using enum NumberType;
 using enum Lifetime;
 using M = Memory;
 
-constexpr bool carried = true, none = false;
+constexpr bool carried = true, none = false, watched = true;
 
 // In the order of the enumeration.
 constexpr std::array<ValueTraits, value_kinds> values{{
@@ -33,7 +33,7 @@ constexpr std::array<ValueTraits, value_kinds> values{{
     {K::wanted_ids, "wanted_ids", {D::wanted_ids}, index, M::host, none, kept},
     {K::found_rows, "found_rows", {D::wanted_ids, D::hidden}, compute, M::run, carried, recomputed},
     {K::unique_rows, "unique_rows", {D::unique_ids, D::hidden}, compute, M::run, carried, recomputed},
-    {K::hidden, "hidden", {D::tokens, D::hidden}, compute, M::run, carried, recomputed},
+    {K::hidden, "hidden", {D::tokens, D::hidden}, compute, M::run, carried, recomputed, watched},
 
     {K::query, "query", {D::tokens, D::heads, D::head_dim}, compute, M::run, carried, recomputed},
     {K::key, "key", {D::tokens, D::kv_heads, D::head_dim}, compute, M::run, carried, recomputed},
@@ -43,10 +43,10 @@ constexpr std::array<ValueTraits, value_kinds> values{{
     {K::head_value, "head_value", {D::tokens, D::kv_heads, D::head_dim}, compute, M::run, carried, recomputed},
     {K::head_attention, "head_attention", {D::tokens, D::heads, D::head_dim}, compute, M::run, carried, recomputed},
     {K::attention, "attention", {D::tokens, D::heads, D::head_dim}, compute, M::run, carried, recomputed},
-    {K::attention_partial, "attention_partial", {D::tokens, D::hidden}, compute, M::run, carried, recomputed},
+    {K::attention_partial, "attention_partial", {D::tokens, D::hidden}, compute, M::run, carried, recomputed, watched},
     {K::attention_output, "attention_output", {D::tokens, D::hidden}, compute, M::run, carried, recomputed},
 
-    {K::residual, "residual", {D::tokens, D::hidden}, compute, M::run, carried, recomputed},
+    {K::residual, "residual", {D::tokens, D::hidden}, compute, M::run, carried, recomputed, watched},
     {K::normed, "normed", {D::tokens, D::hidden}, compute, M::run, carried, recomputed},
     {K::slot_token, "slot_token", {D::slots}, index, M::run, none, kept},
     {K::slot_choice, "slot_choice", {D::slots}, index, M::run, none, kept},
@@ -75,9 +75,9 @@ constexpr std::array<ValueTraits, value_kinds> values{{
 }};
 
 constexpr std::array<std::string_view, dim_symbols> dim_names{
-    "tokens",  "sequences + 1", "ranges + 1", "unique ids",     "wanted ids", "hidden",        "heads",
-    "kv heads", "head dim",      "experts",    "slots",          "received slots", "rows", "received rows",
-    "owners",  "sources",       "own experts", "sets", "MoE layers"};
+    "tokens",   "sequences + 1", "ranges + 1",  "unique ids", "wanted ids",     "hidden", "heads",
+    "kv heads", "head dim",      "experts",     "slots",      "received slots", "rows",   "received rows",
+    "owners",   "sources",       "own experts", "sets",       "MoE layers"};
 
 constexpr bool in_order() {
   for (std::size_t i = 0; i < values.size(); ++i)

@@ -40,19 +40,19 @@ enum class ValueKind : std::uint8_t {
   attention_partial,  // this tensor-parallel rank's part
   attention_output,   // the sum of the parts
   // routing
-  residual,            // hidden + attention_output
-  normed,              // the input of router and experts
-  slot_token,          // slots sorted by expert, then token
-  slot_choice,         // index into the flat [tokens, experts] router probabilities
+  residual,     // hidden + attention_output
+  normed,       // the input of router and experts
+  slot_token,   // slots sorted by expert, then token
+  slot_choice,  // index into the flat [tokens, experts] router probabilities
   slot_weight,
   slot_count,          // slots of each expert on this rank
   router_probability,  // sum of the tokens' probabilities per set
   router_count,        // slots per set
   router_z,            // sum of logsumexp(logits)^2
   // dispatch
-  expert_count,         // slot_count again, where who sends can read it
-  row_token,            // token of each row, by owner, then token
-  row_count,            // rows for each owner
+  expert_count,  // slot_count again, where who sends can read it
+  row_token,     // token of each row, by owner, then token
+  row_count,     // rows for each owner
   send_rows,
   send_weight,
   send_slot,            // row of each slot, counted within its owner's rows
@@ -134,6 +134,7 @@ struct ValueTraits {
   Memory memory{};
   bool carries_gradient = false;
   Lifetime lifetime{};
+  bool is_watched = false;  // numbers in it that are not finite are told by the layer that wrote it
 };
 
 [[nodiscard]] const ValueTraits& traits_of(ValueKind kind);
@@ -152,6 +153,7 @@ struct ValueId {
 
 [[nodiscard]] inline bool is_differentiable(ValueKind kind) { return traits_of(kind).carries_gradient; }
 [[nodiscard]] inline bool is_batch(ValueKind kind) { return traits_of(kind).lifetime == Lifetime::batch; }
+[[nodiscard]] inline bool is_watched(ValueKind kind) { return traits_of(kind).is_watched; }
 // A recomputation is handed the value: slots, counts, and the batch itself.
 [[nodiscard]] inline bool is_kept(ValueKind kind) { return traits_of(kind).lifetime != Lifetime::recomputed; }
 

@@ -12,7 +12,7 @@ std::string dump_settings(const Settings& settings) {
   draft.settings = settings;
   nlohmann::ordered_json tree = nlohmann::ordered_json::object();
   for (const Field& field : fields()) {
-    if (field.role == Role::spelling) continue;
+    if (field.role == FieldRole::spelling) continue;
     const std::optional<Value> value = field.get(draft);
     if (!value) continue;
     std::string pointer = "/" + field.path;

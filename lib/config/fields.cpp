@@ -88,7 +88,7 @@ std::string canonical_path(std::string_view path) {
     // Among `model.*`, only keys of config.json have the spelling model.model_config.*.
     if (spelling.canonical != "model.") return canonical;
     const bool is_key = std::any_of(fields().begin(), fields().end(), [&](const Field& field) {
-      return field.role == Role::config_key && field.path == canonical;
+      return field.role == FieldRole::config_key && field.path == canonical;
     });
     return is_key ? canonical : std::string(path);
   }

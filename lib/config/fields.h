@@ -24,7 +24,7 @@ struct Draft {
   std::optional<std::string> parameter_dtype;  // fsdp_config.mixed_precision.param_dtype: the same
 };
 
-enum class Role {
+enum class FieldRole {
   setting,     // a member of Settings
   config_key,  // overrides a key of config.json; shown by the dump only if given
   spelling,    // VeOmni's spelling of another setting; never in the dump
@@ -41,7 +41,7 @@ struct Field {
   std::string path;     // "train.optimizer.lr"
   std::string group{};  // heading in --help
   Form form{};
-  Role role = Role::setting;
+  FieldRole role = FieldRole::setting;
   std::string help{};     // one sentence, with what it costs
   std::string observe{};  // the visible effect of another value than the default
   std::string absent{};   // the meaning of an absent value, if it may be absent ("the number of cores")

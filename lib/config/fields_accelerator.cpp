@@ -38,7 +38,7 @@ Field ep_size_row() {
   Field field{.path = "train.accelerator.ep_size",
               .group = {},
               .form = {.kind = Kind::integer, .range = any_size()},
-              .role = Role::spelling,
+              .role = FieldRole::spelling,
               .help = "Expert parallelism: adds the name ep with this size to the extra parallel lists.",
               .observe = "extra_parallel_names and _sizes of --print-settings"};
   field.example = {"2"};
@@ -54,7 +54,7 @@ Field ep_outside_row() {
       .path = "train.accelerator.ep_outside",
       .group = {},
       .form = {.kind = Kind::boolean},
-      .role = Role::spelling,
+      .role = FieldRole::spelling,
       .help = "Places the ranks of ep_size apart instead of adjacent: extra_parallel_placement_innermost false.",
       .observe = "extra_parallel_placement_innermost of --print-settings"};
   field.example = {"true"};
@@ -97,7 +97,7 @@ Field mixed_precision_row() {
   Field field{.path = "train.accelerator.fsdp_config.mixed_precision.enable",
               .group = {},
               .form = {.kind = Kind::boolean},
-              .role = Role::spelling,
+              .role = FieldRole::spelling,
               .help = "true sets train.precision to param_dtype (bfloat16 if that is left out), false to float32.",
               .observe = "train.precision of --print-settings"};
   field.example = {"true"};
@@ -112,7 +112,7 @@ Field parameter_dtype_row() {
   Field field{.path = "train.accelerator.fsdp_config.mixed_precision.param_dtype",
               .group = {},
               .form = {.kind = Kind::word, .words = {"bfloat16", "float32"}},
-              .role = Role::spelling,
+              .role = FieldRole::spelling,
               .help = "Sets train.precision; bfloat16 contradicts mixed_precision.enable false.",
               .observe = "train.precision of --print-settings"};
   field.example = {"bfloat16"};
@@ -129,7 +129,7 @@ Field reduce_dtype_row() {
       .path = "train.accelerator.fsdp_config.mixed_precision.reduce_dtype",
       .group = {},
       .form = {.kind = Kind::word, .words = {"float32"}},
-      .role = Role::spelling,
+      .role = FieldRole::spelling,
       .help = "Number format in which gradients are summed: only float32, as narrower sums lose small gradients.",
       .observe = "nothing: any other value is refused"};
   field.example = {"bfloat16"};

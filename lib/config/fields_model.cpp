@@ -12,7 +12,7 @@ Field config_key(const std::string& key, Form form, std::vector<std::string> exa
   Field field{.path = "model." + key,
               .group = {},
               .form = form,
-              .role = Role::config_key,
+              .role = FieldRole::config_key,
               .help = std::move(words.help),
               .observe = std::move(words.observe),
               .absent = "as in config.json"};

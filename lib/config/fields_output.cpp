@@ -73,7 +73,8 @@ std::vector<Field> debug_rows() {
                "comparison reads all of them once; a difference ends the run.",
                "a line in the log"}),
       boolean("train.debug.poison_freed", &DebugSettings::poison_freed,
-              {"Fill freed memory with NaN, copy every gather, and check the shape and type of every value, so that a use after "
+              {"Fill freed memory with NaN, copy every gather, and check the shape and type of every value, so that a "
+               "use after "
                "free or a wrong segment shows; slow.",
                "memory by purpose in --dry-run"}),
       word("train.debug.only", &DebugSettings::only, {"none", "compute", "comm"}, "compute",

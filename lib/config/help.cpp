@@ -28,7 +28,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 
 std::string facts(const Field& field) {
   std::string text;
-  if (field.role == Role::spelling)
+  if (field.role == FieldRole::spelling)
     text = "another spelling";
   else if (!field.absent.empty())
     text = "default: " + field.absent;

@@ -19,7 +19,7 @@ std::string cell(const std::string& text) {
 }
 
 std::string default_cell(const Field& field) {
-  if (field.role == Role::spelling) return "";
+  if (field.role == FieldRole::spelling) return "";
   if (!field.absent.empty()) return cell(field.absent);
   return fmt::format("`{}`", to_text(field.default_value().value_or(Value{})));
 }
@@ -28,7 +28,7 @@ std::string row_of(const Field& field) {
   std::string type = field.type_name();
   if (const std::string range = field.range_text(); !range.empty()) type += ", " + range;
   std::string help = field.help;
-  if (field.role == Role::spelling) help += " (Another spelling.)";
+  if (field.role == FieldRole::spelling) help += " (Another spelling.)";
   if (!field.not_yet.empty()) help += fmt::format(" (Not yet: {}.)", field.not_yet);
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.path, cell(type), default_cell(field), cell(help),
                      cell(field.observe));

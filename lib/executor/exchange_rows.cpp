@@ -25,10 +25,9 @@ Counts counts_of(const at::Tensor& tensor) {
   return counts;
 }
 
-Counts experts_of_owners(const Counts& first_expert, std::int64_t experts) {
+Counts lengths_of(const Counts& bounds) {
   Counts counts;
-  for (std::size_t owner = 0; owner < first_expert.size(); ++owner)
-    counts.push_back((owner + 1 < first_expert.size() ? first_expert[owner + 1] : experts) - first_expert[owner]);
+  for (std::size_t owner = 0; owner + 1 < bounds.size(); ++owner) counts.push_back(bounds[owner + 1] - bounds[owner]);
   return counts;
 }
 
@@ -45,27 +44,26 @@ Counts sums_of_owners(const at::Tensor& expert_count, const Counts& experts) {
 }  // namespace
 
 ExchangeRows exchange_rows(const std::pair<ValueId, ValueId>& move, const architecture::ModelConfig& config,
-                           const model::Owners& owners, const device::Numbers& numbers, std::int64_t rank,
-                           std::int64_t ranks, const ValueOf& value_of) {
+                           const model::OwnedBlocks& blocks, const device::Numbers& numbers, const ValueOf& value_of) {
   const auto layer = move.first.layer;  // that of the counts too
-  const auto experts = [&] { return experts_of_owners(owners.first_expert_of(layer), config.num_experts); };
+  const auto owned = lengths_of(blocks.bounds);
   const auto entries = [&](const ValueTraits& value) -> Counts {
     const auto split = architecture::split_of(value.dims.front());
     switch (split.by) {
       case SplitBy::one_each: {
         const bool of_each_expert = std::ranges::find(value.dims, Dim::own_experts) != value.dims.end();
-        const auto numbers_of_rank = of_each_expert ? experts().at(static_cast<std::size_t>(rank)) : 1;
-        return Counts(static_cast<std::size_t>(ranks), numbers_of_rank);
+        return Counts(owned.size(), of_each_expert ? owned.at(static_cast<std::size_t>(blocks.own)) : 1);
       }
-      case SplitBy::experts: return experts();
+      case SplitBy::experts: return owned;
       case SplitBy::counts: return counts_of(value_of({split.counts, layer}));
-      case SplitBy::counts_of_experts: return sums_of_owners(value_of({split.counts, layer}), experts());
+      case SplitBy::counts_of_experts: return sums_of_owners(value_of({split.counts, layer}), owned);
     }
     base::expect(false, "split {}", static_cast<int>(split.by));
     return {};
   };
   const auto& from = architecture::traits_of(move.first.kind);
-  ExchangeRows rows{entries(from), entries(architecture::traits_of(move.second.kind)), {}, scalar_type(from.type, numbers)};
+  ExchangeRows rows{
+      entries(from), entries(architecture::traits_of(move.second.kind)), {}, scalar_type(from.type, numbers)};
   for (const auto* dim = from.dims.begin() + 1; dim < from.dims.end(); ++dim)
     rows.row_shape.push_back(architecture::size_of(*dim, config).value());
   return rows;

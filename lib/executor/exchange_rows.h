@@ -24,11 +24,10 @@ struct ExchangeRows {
 // The values that say how much travels are among the step's `reads`, and in the host's memory.
 using ValueOf = std::function<const at::Tensor&(architecture::ValueId)>;
 
-// For a move (from, to) of an exchange, as rank `rank` of the `ranks` that share experts or embedding rows. How the first
-// dims of both are split among the ranks says how much travels; the further dims of `from` are a row's.
+// For a move (from, to) of an exchange between the owners of `blocks`. How the first dims of both are split among the
+// owners says how much travels; the further dims of `from` are a row's.
 [[nodiscard]] ExchangeRows exchange_rows(const std::pair<architecture::ValueId, architecture::ValueId>& move,
-                                         const architecture::ModelConfig& config, const model::Owners& owners,
-                                         const device::Numbers& numbers, std::int64_t rank, std::int64_t ranks,
-                                         const ValueOf& value_of);
+                                         const architecture::ModelConfig& config, const model::OwnedBlocks& blocks,
+                                         const device::Numbers& numbers, const ValueOf& value_of);
 
 }  // namespace tessera::executor

@@ -38,25 +38,30 @@ model::Weights weights_of(const architecture::Step& step, const architecture::Ar
 Executor::Executor(const architecture::Architecture& architecture, const model::Qwen3Moe& model,
                    fsdp::ParameterStore& store, optim::Optimizer* optimizer, const mesh::Mesh& mesh,
                    ExecutorOptions options)
-    : architecture_(architecture),
-      model_(model),
-      store_(store),
-      optimizer_(optimizer),
-      mesh_(mesh),
-      options_(std::move(options)) {
+    : parts_{.architecture = architecture,
+             .model = model,
+             .store = store,
+             .optimizer = optimizer,
+             .mesh = mesh,
+             .options = std::move(options),
+             .weights = {},
+             .norm_groups = {"dense"},
+             .counts = {},
+             .timeline = {}} {
   const auto units = numbers_of(architecture.units());
-  for (const auto& step : architecture.steps()) weights_.push_back(weights_of(step, architecture, units, store));
-  norm_groups_.emplace_back("dense");
+  for (const auto& step : architecture.steps()) {
+    parts_.weights.push_back(weights_of(step, architecture, units, store));
+    parts_.counts.insert(parts_.counts.end(), step.counts.begin(), step.counts.end());
+  }
+  auto& groups = parts_.norm_groups;
   for (const auto& p : store.parameters())
-    if (std::find(norm_groups_.begin(), norm_groups_.end(), p.placement.norm_group) == norm_groups_.end())
-      norm_groups_.push_back(p.placement.norm_group);
+    if (std::find(groups.begin(), groups.end(), p.placement.norm_group) == groups.end())
+      groups.push_back(p.placement.norm_group);
 }
-
-Executor::~Executor() = default;
 
 StepResult Executor::run(const program::Program& program, StepInputs inputs) {
   executed_.clear();
-  return Run(*this, program, std::move(inputs)).run();
+  return Run(parts_, program, std::move(inputs), executed_).run();
 }
 
 }  // namespace tessera::executor

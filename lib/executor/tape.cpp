@@ -9,6 +9,7 @@ namespace tessera::executor {
 using program::ResourceKind;
 
 void Tape::set_value(const program::Resource& name, at::Tensor value) {
+  check(name.micro, name.value, value);
   values_.insert_or_assign(name, std::move(value));
 }
 
@@ -42,12 +43,6 @@ void Tape::drop(const program::Resource& name) {
   if (name.kind == ResourceKind::value) values_.erase(name);
   if (name.kind == ResourceKind::gradient) gradients_.erase(name);
   if (name.kind == ResourceKind::graph) graphs_.erase(name);
-}
-
-void Tape::clear() {
-  values_.clear();
-  gradients_.clear();
-  graphs_.clear();
 }
 
 }  // namespace tessera::executor

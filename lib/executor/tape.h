@@ -7,11 +7,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "architecture/value.h"
 #include "executor/entry.h"
+#include "executor/value_checks.h"
 #include "model/qwen3_moe.h"
 #include "program/program.h"
 
@@ -26,6 +28,14 @@ struct Graph {
 
 class Tape {
  public:
+  Tape() = default;
+  // Every value that is set is checked.
+  explicit Tape(ValueChecks checks) : checks_(std::move(checks)) {}
+
+  // Also for values that no other chain reads: nothing without checks.
+  void check(std::int32_t micro, architecture::ValueId id, const at::Tensor& value) {
+    if (checks_.has_value()) checks_->check(micro, id, value);
+  }
   void set_value(const program::Resource& name, at::Tensor value);
   [[nodiscard]] const at::Tensor& value(const program::Resource& name) const;
   // Adds to the gradient; an undefined tensor adds nothing.
@@ -36,10 +46,10 @@ class Tape {
   [[nodiscard]] const Graph& graph(const program::Resource& name) const;
   // Drops a value, gradient or graph; other resources are not the tape's.
   void drop(const program::Resource& name);
-  void clear();
   [[nodiscard]] bool empty() const { return values_.empty() && gradients_.empty() && graphs_.empty(); }
 
  private:
+  std::optional<ValueChecks> checks_;
   std::map<program::Resource, at::Tensor> values_, gradients_;
   std::map<program::Resource, Graph> graphs_;
 };

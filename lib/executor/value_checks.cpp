@@ -42,8 +42,8 @@ at::ScalarType scalar_type(architecture::NumberType type, const device::Numbers&
 void ValueChecks::check(std::int32_t micro, architecture::ValueId id, const at::Tensor& value) {
   const auto& traits = architecture::traits_of(id.kind);
   const auto is = [&] {
-    return fmt::format("{} of micro-step {} is [{}] {} on {}; the table of values has {}", architecture::name(id), micro,
-                       fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()), value.device().str(),
+    return fmt::format("{} of micro-step {} is [{}] {} on {}; the table of values has {}", architecture::name(id),
+                       micro, fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()), value.device().str(),
                        architecture::describe(id.kind));
   };
   if (value.scalar_type() != scalar_type(traits.type, numbers_)) base::expect(false, "{}: another type", is());
@@ -55,7 +55,8 @@ void ValueChecks::check(std::int32_t micro, architecture::ValueId id, const at::
   for (const Dim dim : traits.dims) {
     const auto size = value.size(at++);
     const auto fixed = architecture::size_of(dim, config_);
-    const auto [known, is_new] = sizes_.try_emplace({micro, is_of_layer(dim) ? id.layer : -1, dim}, fixed.value_or(size));
+    const auto [known, is_new] =
+        sizes_.try_emplace({micro, is_of_layer(dim) ? id.layer : -1, dim}, fixed.value_or(size));
     if (known->second != size)
       base::expect(false, "{}: {} are {} in other values", is(), architecture::name(dim), known->second);
   }

@@ -33,15 +33,16 @@ using K = architecture::ValueKind;
 
 // Ids ascend, and so do their owners: counts alone say which ids go where.
 // What is counted stays on the host, where ids are.
-void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_id, at::Device device) {
+void distinct_ids(const SegmentView& s, const OwnedBlocks& blocks, at::Device device) {
   if (s.has(K::unique_ids)) return;
   auto [unique, inverse, counts] = at::_unique2(s.model(K::ids), /*sorted=*/true, /*return_inverse=*/true);
   const std::int64_t* const begin = unique.const_data_ptr<std::int64_t>();
   const std::int64_t* const end = begin + unique.numel();
-  at::Tensor count = at::empty({std::ssize(first_id)}, at::TensorOptions(at::kLong));
+  const auto owners = blocks.bounds.size() - 1;
+  at::Tensor count = at::empty({static_cast<std::int64_t>(owners)}, at::TensorOptions(at::kLong));
   const std::int64_t* first = begin;
-  for (std::size_t owner = 0; owner < first_id.size(); ++owner) {
-    const auto* next = owner + 1 < first_id.size() ? std::lower_bound(first, end, first_id[owner + 1]) : end;
+  for (std::size_t owner = 0; owner < owners; ++owner) {
+    const auto* next = std::lower_bound(first, end, blocks.bounds[owner + 1]);
     count.mutable_data_ptr<std::int64_t>()[owner] = next - first;
     first = next;
   }
@@ -50,9 +51,10 @@ void distinct_ids(const SegmentView& s, const std::vector<std::int64_t>& first_i
   s.set({K::unique_count}, std::move(count));
 }
 
-void lookup(const SegmentView& s, std::int64_t own_first_id, at::Device device) {
+void lookup(const SegmentView& s, const OwnedBlocks& blocks, at::Device device) {
   const at::Tensor& ids = s.model(K::wanted_ids);
-  const at::Tensor rows = ops::upload(own_first_id == 0 ? ids : at::sub(ids, own_first_id), device);
+  const auto first_id = blocks.bounds[static_cast<std::size_t>(blocks.own)];
+  const at::Tensor rows = ops::upload(first_id == 0 ? ids : at::sub(ids, first_id), device);
   s.set({K::found_rows}, ops::lookup(rows, s.weight(Role::embedding)));
 }
 
@@ -110,21 +112,21 @@ void route(const SegmentView& s, const architecture::ModelConfig& c, const at::T
 }
 
 // Top-k routes every token: a single owner gets all of them.
-moe::Rows rows_of(const std::vector<std::int64_t>& first_expert) {
-  return first_expert.size() == 1 ? moe::Rows::all_tokens : moe::Rows::any;
+moe::Rows rows_of(const OwnedBlocks& experts) {
+  return experts.bounds.size() == 2 ? moe::Rows::all_tokens : moe::Rows::any;
 }
 
-void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
+void pack(const SegmentView& s, const OwnedBlocks& experts) {
   const at::Tensor& normed = s[K::normed];
   if (!s.has(K::row_token)) {
     const moe::Slots slots{s[K::slot_token], at::Tensor(), s[K::slot_count]};
-    moe::SendPlan plan = moe::plan_send(slots, normed.size(0), first_expert, moe::Routed::every_token);
+    moe::SendPlan plan = moe::plan_send(slots, normed.size(0), experts.bounds, moe::Routed::every_token);
     s.set(K::expert_count, std::move(plan.expert_count));
     s.set(K::row_token, std::move(plan.row_token));
     s.set(K::row_count, std::move(plan.row_count));
     s.set(K::send_slot, std::move(plan.send_slot));
   }
-  s.set(K::send_rows, moe::send_rows(normed, s[K::row_token], rows_of(first_expert)));
+  s.set(K::send_rows, moe::send_rows(normed, s[K::row_token], rows_of(experts)));
   const at::Tensor& slot_weight = s[K::slot_weight];
   s.set(K::send_weight, slot_weight.view_as(slot_weight));  // a tensor of its own: the input stays a leaf
 }
@@ -132,13 +134,12 @@ void pack(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
 void experts(const SegmentView& s, ops::GroupedPath path) {
   const moe::ExpertWeights weights{&s.weight(Role::experts_gate), &s.weight(Role::experts_up),
                                    &s.weight(Role::experts_down)};
-  const moe::ExpertOrder order =
-      moe::order_by_expert(s[K::slot], s[K::source_row_count], s[K::source_expert_count]);
+  const moe::ExpertOrder order = moe::order_by_expert(s[K::slot], s[K::source_row_count], s[K::source_expert_count]);
   s.set(K::expert_rows, moe::run_experts(s[K::rows], s[K::weight], order, weights, path));
 }
 
-void merge(const SegmentView& s, const std::vector<std::int64_t>& first_expert) {
-  s.set_next(K::hidden, moe::merge(s[K::residual], s[K::combined_rows], s[K::row_token], rows_of(first_expert)));
+void merge(const SegmentView& s, const OwnedBlocks& experts) {
+  s.set_next(K::hidden, moe::merge(s[K::residual], s[K::combined_rows], s[K::row_token], rows_of(experts)));
 }
 
 void dense(const SegmentView& s, const architecture::ModelConfig& c) {
@@ -169,7 +170,11 @@ Qwen3Moe::State::State(const architecture::Architecture& architecture, device::N
       router_z_loss_coef(z_coef),
       owners(std::move(owners_of_run)),
       device(device::tensor_device(numbers.place)),
-      expert_path(path_of(config, numbers)) {}
+      expert_path(path_of(config, numbers)) {
+  for (const auto& step : architecture.steps())
+    if (!step.owned.empty() && !owners.contains(step.owned))
+      owners.emplace(step.owned, OwnedBlocks{.bounds = {0, architecture.shape_of(step.owned).front()}});
+}
 
 const ops::RotaryTables& Qwen3Moe::State::rotary(const at::Tensor& positions) {
   if (!positions.is_same(rotary_positions)) {
@@ -186,11 +191,6 @@ Qwen3Moe::Qwen3Moe(const architecture::Architecture& architecture, device::Numbe
 Qwen3Moe::~Qwen3Moe() = default;
 Qwen3Moe::Qwen3Moe(Qwen3Moe&&) noexcept = default;
 
-const std::vector<std::int64_t>& Owners::first_expert_of(std::int64_t layer) const {
-  static const std::vector<std::int64_t> one_owner{0};
-  return first_expert.empty() ? one_owner : first_expert.at(static_cast<std::size_t>(layer));
-}
-
 at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
                            const at::Tensor& sent) {
   const auto dims = architecture::traits_of(move.second.kind).dims.size();
@@ -204,17 +204,18 @@ void Qwen3Moe::run(const architecture::Step& step, Values& values, const Weights
   base::expect(step.type == architecture::Step::Type::segment, "{} is an exchange", step.name());
   const architecture::ModelConfig& config = state_->config;
   const SegmentView s(step, values, weights);
+  const auto owned = [&]() -> const OwnedBlocks& { return state_->owners.find(step.owned)->second; };
   switch (step.segment) {
-    case SegmentKind::distinct_ids: return distinct_ids(s, state_->owners.first_id, state_->device);
-    case SegmentKind::lookup: return lookup(s, state_->owners.own_first_id, state_->device);
+    case SegmentKind::distinct_ids: return distinct_ids(s, owned(), state_->device);
+    case SegmentKind::lookup: return lookup(s, owned(), state_->device);
     case SegmentKind::expand: return expand(s);
     case SegmentKind::project: return project(s, config, state_->rotary(s.model(K::positions)));
     case SegmentKind::attend: return attend(s);
     case SegmentKind::output_product: return output_product(s);
     case SegmentKind::route: return route(s, config, state_->set_starts(s.model(K::sequence_starts)));
-    case SegmentKind::pack: return pack(s, state_->owners.first_expert_of(step.layer));
+    case SegmentKind::pack: return pack(s, owned());
     case SegmentKind::experts: return experts(s, state_->expert_path);
-    case SegmentKind::merge: return merge(s, state_->owners.first_expert_of(step.layer));
+    case SegmentKind::merge: return merge(s, owned());
     case SegmentKind::dense: return dense(s, config);
     case SegmentKind::head: break;
   }

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "architecture/architecture.h"
@@ -19,6 +22,19 @@ namespace tessera::model {
 
 // Values of one micro-batch by name.
 using Values = std::map<architecture::ValueId, at::Tensor>;
+
+// The batch of a micro-step by the names that the segments read it by. attention_starts and sequence_starts: bounds.
+[[nodiscard]] Values batch_values(at::Tensor ids, at::Tensor labels, at::Tensor positions,
+                                  const std::vector<std::int64_t>& attention_starts,
+                                  const std::vector<std::int64_t>& sequence_starts);
+
+// What a step counts of a batch.
+struct BatchCounts {
+  std::int64_t valid_tokens = 0;  // those with a target
+  std::int64_t tokens = 0;
+  std::int64_t sequences = 0;
+};
+[[nodiscard]] BatchCounts counts_of(const Values& batch);
 
 // The weights of one segment by role; null where the segment has none.
 using Weights = std::array<device::Weight*, static_cast<std::size_t>(architecture::Role::count_)>;
@@ -34,20 +50,20 @@ struct StepFacts {
 // What the head measured on this rank's micro-batch: [] float64, where the run computes (on a GPU it need not be known
 // yet). Sums over ranks and micro-steps give the step's values.
 struct HeadSums {
+  at::Tensor loss;           // what backward starts from: scaled, in the wide type, with its graph
   at::Tensor cross_entropy;  // sum over valid tokens, not yet divided
   at::Tensor balance;        // share of the balance loss, without its coefficient
   at::Tensor z;              // share of the router z-loss, without its coefficient
 };
 
-// Who has which experts and rows of the embedding. By default one owner has all.
-struct Owners {
-  // By layer: per owner, ascending; owner o has experts [first[o], first[o + 1]). Empty: one owner in every layer.
-  std::vector<std::vector<std::int64_t>> first_expert;
-  std::vector<std::int64_t> first_id{0};  // the same of the ids of the embedding
-  std::int64_t own_first_id = 0;          // of this rank
-
-  [[nodiscard]] const std::vector<std::int64_t>& first_expert_of(std::int64_t layer) const;
+// The blocks of dim 0 of a parameter that its owners have: experts, or rows of the embedding.
+struct OwnedBlocks {
+  std::vector<std::int64_t> bounds;  // [owners + 1], ascending: owner o has [bounds[o], bounds[o + 1]), maybe nothing
+  std::int64_t own = 0;              // this rank's place among the owners
 };
+
+// By the FQN that a step names as `owned`. One owner has the whole of a parameter that is not listed.
+using Owners = std::map<std::string, OwnedBlocks, std::less<>>;
 
 // The value `to` of a move (from, to) of an exchange whose group is one rank: what was sent, in the shape of `to`.
 [[nodiscard]] at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
@@ -66,13 +82,14 @@ class Qwen3Moe {
   // carry a graph to the differentiable inputs and, through the weights' products, into the weights' gradient buffers.
   void run(const architecture::Step& step, Values& values, const Weights& weights) const;
 
-  // The head: adds `loss` to `values` (to call backward on, with gradient 1; already scaled) and returns the sums.
+  // The head: adds `loss` to `values` and returns it (to call backward on, with gradient 1) with the sums.
   // Under autograd the gradient of the head's weights is added to their buffers and that of hidden kept for backward,
   // in one pass over chunks of tokens. A balance or z share is formed, and its values read, only if its scale is not
   // zero.
   HeadSums run_head(const architecture::Step& step, Values& values, const Weights& weights,
                     const StepFacts& facts) const;
 
+  // Those given, and one owner for each other parameter that a step names as `owned`.
   [[nodiscard]] const Owners& owners() const;
   // Which way the experts' products take, for the log.
   [[nodiscard]] ops::GroupedPath expert_path() const;

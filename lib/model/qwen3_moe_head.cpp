@@ -52,6 +52,23 @@ at::Tensor final_hidden(const architecture::Step& head, const SegmentView& s, do
 
 }  // namespace
 
+Values batch_values(at::Tensor ids, at::Tensor labels, at::Tensor positions,
+                    const std::vector<std::int64_t>& attention_starts,
+                    const std::vector<std::int64_t>& sequence_starts) {
+  return {{{K::ids}, std::move(ids)},
+          {{K::labels}, std::move(labels)},
+          {{K::positions}, std::move(positions)},
+          {{K::attention_starts}, at::tensor(attention_starts, at::kLong)},
+          {{K::sequence_starts}, at::tensor(sequence_starts, at::kLong)}};
+}
+
+BatchCounts counts_of(const Values& batch) {
+  const auto& labels = batch.at({K::labels});
+  return {.valid_tokens = labels.ge(0).sum().item<std::int64_t>(),
+          .tokens = labels.numel(),
+          .sequences = batch.at({K::sequence_starts}).numel() - 1};
+}
+
 at::Tensor Qwen3Moe::State::set_starts(const at::Tensor& sequence_starts) const {
   if (balance == config::BalanceLoss::sequence) return sequence_starts;
   return at::tensor({std::int64_t{0}, sequence_starts[-1].item<std::int64_t>()});
@@ -67,7 +84,7 @@ HeadSums Qwen3Moe::run_head(const architecture::Step& step, Values& values, cons
       ops::chunked_cross_entropy(hidden, s.model(K::labels), s.weight(Role::head), facts.loss_scale);
 
   const at::Tensor none = at::zeros_like(entropy.sum);
-  HeadSums sums{.cross_entropy = entropy.sum, .balance = none, .z = none};
+  HeadSums sums{.loss = {}, .cross_entropy = entropy.sum, .balance = none, .z = none};
   at::Tensor loss = std::move(entropy.loss);
   if (config.moe_layers() > 0 && facts.balance_scale != 0) {
     const at::Tensor share = balance_loss(state_->balance, step, s, facts.routed_tokens);
@@ -77,6 +94,7 @@ HeadSums Qwen3Moe::run_head(const architecture::Step& step, Values& values, cons
     const at::Tensor share = moe::router_z_loss(layers_of(step, s, K::router_z));
     sums.z = add_share(loss, share, facts.z_scale, state_->router_z_loss_coef);
   }
+  sums.loss = loss;
   s.set({K::loss}, std::move(loss));
   return sums;
 }

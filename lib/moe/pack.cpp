@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 #include "moe/gpu/dispatch.h"
@@ -33,14 +34,13 @@ std::int64_t add_owner(const std::int64_t* token, std::int64_t first, std::int64
 
 }  // namespace
 
-SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
-                   Routed routed) {
+SendPlan plan_send(const Slots& slots, std::int64_t tokens, std::span<const std::int64_t> bounds, Routed routed) {
   const auto experts = slots.expert_count.numel();
-  base::expect(!first_expert.empty() && first_expert.front() == 0 && first_expert.back() <= experts &&
-                   std::is_sorted(first_expert.begin(), first_expert.end()),
-               "plan_send: first experts do not ascend from 0 to at most {}", experts);
-  if (!slots.token.is_cpu()) return gpu::plan_send(slots, tokens, first_expert, routed);
-  const auto owners = static_cast<std::int64_t>(first_expert.size());
+  base::expect(bounds.size() > 1 && bounds.front() == 0 && bounds.back() == experts &&
+                   std::is_sorted(bounds.begin(), bounds.end()),
+               "plan_send: the bounds of the owners do not ascend from 0 to {}", experts);
+  if (!slots.token.is_cpu()) return gpu::plan_send(slots, tokens, bounds, routed);
+  const auto owners = std::ssize(bounds) - 1;
   SendPlan plan{{}, at::zeros({owners}, at::TensorOptions(at::kLong)), at::empty_like(slots.token), slots.expert_count};
   const auto *count = slots.expert_count.const_data_ptr<std::int64_t>(),
              *token = slots.token.const_data_ptr<std::int64_t>();
@@ -48,9 +48,8 @@ SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<st
   std::int64_t slot = 0;
   for (std::int64_t owner = 0; owner < owners; ++owner) {
     const auto o = static_cast<std::size_t>(owner);
-    const auto end_expert = owner + 1 < owners ? first_expert[o + 1] : experts;
     auto end = slot;
-    for (auto e = first_expert[o]; e < end_expert; ++e) end += count[e];
+    for (auto e = bounds[o]; e < bounds[o + 1]; ++e) end += count[e];
     plan.row_count.mutable_data_ptr<std::int64_t>()[owner] =
         add_owner(token, slot, end, tokens, rows, plan.send_slot.mutable_data_ptr<std::int64_t>());
     slot = end;

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "moe/router.h"
 
@@ -23,11 +23,11 @@ enum class Routed : std::uint8_t { some_tokens, every_token };
 // Whether the caller knows that the rows are all tokens in order; with `any` the CPU finds out by reading them.
 enum class Rows : std::uint8_t { any, all_tokens };
 
-// Plans which rows go to which owner. first_expert: per owner, ascending from 0; owner o has the experts from
-// first_expert[o] up to, but without, first_expert[o + 1], perhaps none. Slots are sorted by expert, hence by owner, so
-// slot weights are sent in the order they have. For slots on a GPU the host waits for the counts once, unless there is
-// one owner and every token is routed.
-[[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
+// Plans which rows go to which owner. bounds [owners + 1] ascends from 0 to the number of experts; owner o has the
+// experts from bounds[o] up to, but without, bounds[o + 1], perhaps none. Slots are sorted by expert, hence by owner,
+// so slot weights are sent in the order they have. For slots on a GPU the host waits for the counts once, unless there
+// is one owner and every token is routed.
+[[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, std::span<const std::int64_t> bounds,
                                  Routed routed = Routed::some_tokens);
 
 // Returns the rows to send: normed [tokens, hidden] -> [rows, hidden], differentiable. If the rows are all tokens in

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -14,23 +15,10 @@
 namespace tessera::program {
 
 using architecture::Architecture;
-using architecture::SegmentKind;
 using architecture::Step;
 using architecture::ValueId;
-using architecture::ValueKind;
 
 namespace {
-
-Resource value_of(std::int32_t micro, ValueId id) {
-  return {.kind = ResourceKind::value, .micro = micro, .index = -1, .value = id};
-}
-Resource gradient_of(std::int32_t micro, ValueId id) {
-  return {.kind = ResourceKind::gradient, .micro = micro, .index = -1, .value = id};
-}
-Resource resource(ResourceKind kind, std::int32_t index, std::int32_t micro = -1) {
-  return {.kind = kind, .micro = micro, .index = index, .value = {}};
-}
-Resource totals(SumKind kind) { return resource(ResourceKind::totals, static_cast<std::int32_t>(kind)); }
 
 class Builder {
  public:
@@ -102,14 +90,14 @@ class Builder {
       for (const auto u : program_.chains[k].units)
         if (auto& user = first_user_[static_cast<std::size_t>(u)]; user < 0) user = static_cast<std::int32_t>(k);
       for (const auto& v : program_.chains[k].reads)
-        if (architecture::is_batch(v.kind) && std::find(batch_.begin(), batch_.end(), v) == batch_.end()) batch_.push_back(v);
+        if (architecture::is_batch(v.kind) && std::find(batch_.begin(), batch_.end(), v) == batch_.end())
+          batch_.push_back(v);
     }
-    if (architecture_.balance() == config::BalanceLoss::sequence) return;
+    if (!architecture_.summed_counts().has_value()) return;
     for (std::size_t k = 0; k < architecture_.steps().size(); ++k) {
-      const auto& s = architecture_.steps()[k];
-      if (s.type != Step::Type::segment || s.segment != SegmentKind::route) continue;
-      last_route_ = static_cast<std::int32_t>(k);
-      counts_.push_back({ValueKind::router_count, s.layer});
+      const auto& counts = architecture_.steps()[k].counts;
+      if (!counts.empty()) last_count_ = static_cast<std::int32_t>(k);
+      counts_.insert(counts_.end(), counts.begin(), counts.end());
     }
   }
   void add_group(std::vector<std::string>& groups, const std::string& group) const {
@@ -215,7 +203,7 @@ class Builder {
   [[nodiscard]] const Step& step(std::int32_t index) const {
     return architecture_.steps()[static_cast<std::size_t>(index)];
   }
-  [[nodiscard]] bool is_head(const Chain& c) const { return step(c.last).segment == SegmentKind::head; }
+  [[nodiscard]] bool measures_loss(const Chain& c) const { return step(c.last).measures_loss; }
   [[nodiscard]] bool has_backward(const Chain& c) const {
     return !c.units.empty() || std::any_of(c.reads.begin(), c.reads.end(),
                                            [](ValueId v) { return architecture::is_differentiable(v.kind); });
@@ -224,32 +212,33 @@ class Builder {
   void emit_forward(const Stage& stage) {
     if (stage.type == Stage::Type::exchange) return emit_exchange(stage.index, Direction::forward);
     const auto& c = chain(stage.index);
-    if (is_head(c)) return emit_head(stage.index);
+    if (measures_loss(c)) return emit_loss(stage.index);
     Instruction i{.op = Op::forward, .micro = micro_, .target = stage.index};
     for (const auto& v : c.reads) i.reads.push_back(value_of(micro_, v));
     for (const auto u : c.units) i.reads.push_back(resource(ResourceKind::weights, u));
     for (const auto& v : c.writes) i.writes.push_back(value_of(micro_, v));
     if (trains() && has_backward(c) && !is_recomputed(c, architecture_, options_.recompute))
-      i.writes.push_back(resource(ResourceKind::graph, stage.index, micro_));
+      i.writes.push_back(graph_of(micro_, stage.index));
     emit(std::move(i));
     emit_counts_after(c);
   }
 
-  // The slots per expert are summed over the ranks of the micro-step once the last route has run.
+  // The counts are summed over the ranks of the micro-step once the last of them is known.
   void emit_counts_after(const Chain& c) {
-    if (!trains() || last_route_ < c.first || last_route_ > c.last) return;
+    if (!trains() || last_count_ < c.first || last_count_ > c.last) return;
     Instruction i{.op = Op::sum, .sum = SumKind::counts, .micro = micro_};
     for (const auto& v : counts_) i.reads.push_back(value_of(micro_, v));
-    start(std::move(i), {value_of(micro_, {ValueKind::balance_count, -1})});
+    start(std::move(i), {value_of(micro_, *architecture_.summed_counts())});
   }
 
   // An evaluation measures the cross entropy alone: no statistics of the routers.
-  void emit_head(std::int32_t index) {
+  void emit_loss(std::int32_t index) {
     const auto& c = chain(index);
     Instruction i{.op = trains() ? Op::forward_backward : Op::forward, .micro = micro_, .target = index};
+    const auto& s = step(c.last);
+    const std::span needed(s.reads.data(), trains() ? s.reads.size() : s.evaluation_reads);
     for (const auto& v : c.reads)
-      if (trains() || v.kind == ValueKind::hidden || v.kind == ValueKind::labels)
-        i.reads.push_back(value_of(micro_, v));
+      if (std::ranges::find(needed, v) != needed.end()) i.reads.push_back(value_of(micro_, v));
     i.reads.push_back(totals(SumKind::open));
     for (const auto u : c.units) i.reads.push_back(resource(ResourceKind::weights, u));
     i.writes.push_back(resource(ResourceKind::losses, -1, micro_));
@@ -276,8 +265,8 @@ class Builder {
   void emit_backward(const Stage& stage) {
     if (stage.type == Stage::Type::exchange) return emit_exchange(stage.index, Direction::backward);
     const auto& c = chain(stage.index);
-    if (is_head(c) || !has_backward(c)) return;
-    const auto graph = resource(ResourceKind::graph, stage.index, micro_);
+    if (measures_loss(c) || !has_backward(c)) return;
+    const auto graph = graph_of(micro_, stage.index);
     if (is_recomputed(c, architecture_, options_.recompute)) {
       Instruction i{.op = Op::recompute, .micro = micro_, .target = stage.index};
       for (const auto& v : c.reads) i.reads.push_back(value_of(micro_, v));
@@ -428,8 +417,8 @@ class Builder {
   std::vector<bool> summed_;              // by unit: over its replicas
   std::vector<std::int32_t> first_user_;  // by unit: the first chain that uses it
   std::vector<ValueId> batch_;            // what the chains read of a batch
-  std::vector<ValueId> counts_;           // slots of the experts, of each router; none for a balance by sequence
-  std::int32_t last_route_ = -1;          // its step
+  std::vector<ValueId> counts_;           // that are summed over the ranks of a micro-step
+  std::int32_t last_count_ = -1;          // the step that writes the last of them
   std::int32_t micro_ = 0;
   std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;

@@ -14,47 +14,18 @@
 namespace tessera::program {
 
 using architecture::Architecture;
-using architecture::ExchangeKind;
-using architecture::SegmentKind;
 using architecture::Step;
 using architecture::ValueId;
 
 namespace {
 
-// By layer (-1: the embedding): the extra parallel that cuts the parameters of the experts, or of the embedding.
-std::unordered_map<std::int32_t, std::string> owners_of(const Architecture& a, const plan::PlacementIndex& placements) {
-  std::unordered_map<std::int32_t, std::string> owners;
-  for (const auto& s : a.steps()) {
-    if (s.type != Step::Type::segment) continue;
-    if (s.segment == SegmentKind::experts || s.segment == SegmentKind::lookup)
-      owners.try_emplace(s.layer, placements.of(s.uses.front().use.fqn).extra);
-  }
-  return owners;
-}
-
-std::string group_of(ExchangeKind exchange, const std::string& owners) {
-  switch (exchange) {
-    case ExchangeKind::sequence_to_heads:
-    case ExchangeKind::heads_to_sequence: return "ulysses";
-    case ExchangeKind::sum_tensor_parallel: return "tp";
-    case ExchangeKind::id_counts:
-    case ExchangeKind::ids_to_owners:
-    case ExchangeKind::rows_from_owners:
-    case ExchangeKind::row_counts:
-    case ExchangeKind::dispatch:
-    case ExchangeKind::combine: break;
-  }
-  return owners;
-}
-
 std::vector<std::string> exchange_groups_of(const Architecture& a, const plan::PlacementIndex& placements,
                                             const layout::Layout& layout) {
-  auto owners = owners_of(a, placements);
   std::vector<std::string> groups;
   for (const auto& step : a.steps()) {
     auto& group = groups.emplace_back();
     if (step.type != Step::Type::exchange) continue;
-    auto name = group_of(step.exchange, owners[step.layer]);
+    auto name = step.owned.empty() ? step.axis : placements.of(step.owned).extra;
     if (plan::has_several_ranks(layout, name)) group = std::move(name);
   }
   return groups;
@@ -67,7 +38,10 @@ bool is_gathered_over_ranks(const plan::PlacementIndex& placements, const layout
   });
 }
 
-bool is_experts(const Step& step) { return step.type == Step::Type::segment && step.segment == SegmentKind::experts; }
+// The segment is a chain of its own where only experts are recomputed.
+bool is_alone(const Step& step, Recompute recompute) {
+  return recompute == Recompute::experts && step.recomputed == architecture::Recomputed::experts;
+}
 
 // The segments of a chain, without the exchanges fused into it.
 std::vector<const Step*> segments_of(const std::vector<Step>& steps, const Chain& c) {
@@ -84,9 +58,10 @@ std::string chain_name(const std::vector<Step>& steps, const Chain& c) {
   const auto& last = *segments.back();
   if (segments.size() == 1) return first.name();
   if (first.layer < 0) return "embed";
-  const bool starts = first.segment == SegmentKind::project;
-  const bool ends = last.segment == SegmentKind::merge || last.segment == SegmentKind::dense;
-  if (starts && ends) return fmt::format("layers.{}", first.layer);
+  const auto is_of_layer = [&](const Step& step) { return step.layer == first.layer; };
+  const auto in_layer = std::ranges::count_if(
+      steps, [&](const Step& step) { return is_of_layer(step) && step.type == Step::Type::segment; });
+  if (in_layer == std::ssize(segments)) return fmt::format("layers.{}", first.layer);
   return first.name() + ".." + last.name();
 }
 
@@ -134,13 +109,14 @@ void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recomp
     for (const auto& v : step.reads) last_reader[v] = static_cast<std::int32_t>(k);
     for (const auto& move : step.moves) last_reader[move.first] = static_cast<std::int32_t>(k);
   }
-  const bool sums_counts = a.balance() != config::BalanceLoss::sequence;
+  std::set<ValueId> summed;
+  if (a.summed_counts().has_value())
+    for (const auto& step : a.steps()) summed.insert(step.counts.begin(), step.counts.end());
   for (auto& chain : chains) {
     if (!is_recomputed(chain, a, recompute)) chain.kept.clear();
     const auto is_wanted = [&](const ValueId& v) {
       const auto reader = last_reader.find(v);
-      return (reader != last_reader.end() && reader->second > chain.last) ||
-             (sums_counts && v.kind == architecture::ValueKind::router_count) ||
+      return (reader != last_reader.end() && reader->second > chain.last) || summed.contains(v) ||
              std::find(chain.kept.begin(), chain.kept.end(), v) != chain.kept.end();
     };
     std::erase_if(chain.writes, [&](const ValueId& v) { return !is_wanted(v); });
@@ -150,11 +126,12 @@ void drop_inner_writes(std::vector<Chain>& chains, const Architecture& a, Recomp
 }  // namespace
 
 bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recompute) {
+  using architecture::Recomputed;
   const auto segments = segments_of(a.steps(), chain);
-  if (recompute == Recompute::none || segments.front()->layer < 0) return false;
+  const auto first = segments.front()->recomputed;
+  if (recompute == Recompute::none || first == Recomputed::never) return false;
   if (segments.size() > 1) return recompute == Recompute::full;
-  return is_experts(*segments.front()) ||
-         (recompute == Recompute::full && segments.front()->segment != SegmentKind::merge);
+  return first == Recomputed::experts || (recompute == Recompute::full && first == Recomputed::with_layer);
 }
 
 Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placements, const layout::Layout& layout,
@@ -175,14 +152,12 @@ Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placem
         open = false;
       } else {
         pending.push_back(index);
-        if (recompute == Recompute::experts && step.exchange == ExchangeKind::combine) open = false;
       }
       continue;
     }
     const bool other_unit =
         !step.unit.empty() && !unit.empty() && step.unit != unit && is_gathered_over_ranks(placements, layout, step);
-    const bool alone = recompute == Recompute::experts && is_experts(step);
-    if (!open || step.layer != layer || other_unit || alone) {
+    if (!open || step.layer != layer || other_unit || is_alone(step, recompute)) {
       const auto first = pending.empty() ? index : pending.front();
       stages.chains.push_back({.name = {}, .first = first, .units = {}, .reads = {}, .writes = {}, .kept = {}});
       stages.order.push_back({Stage::Type::chain, static_cast<std::int32_t>(stages.chains.size()) - 1});
@@ -193,6 +168,7 @@ Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placem
     pending.clear();
     stages.chains.back().last = index;
     if (!step.unit.empty()) unit = step.unit;
+    if (is_alone(step, recompute)) open = false;
   }
   const auto units = numbers_of(a.units());
   for (auto& chain : stages.chains) {

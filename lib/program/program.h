@@ -58,6 +58,23 @@ struct Resource {
   friend auto operator<=>(const Resource&, const Resource&) = default;
 };
 
+[[nodiscard]] constexpr Resource value_of(std::int32_t micro, architecture::ValueId id) {
+  return {.kind = ResourceKind::value, .micro = micro, .index = -1, .value = id};
+}
+[[nodiscard]] constexpr Resource gradient_of(std::int32_t micro, architecture::ValueId id) {
+  return {.kind = ResourceKind::gradient, .micro = micro, .index = -1, .value = id};
+}
+// Of a unit, a chain (graph_of), or nothing.
+[[nodiscard]] constexpr Resource resource(ResourceKind kind, std::int32_t index, std::int32_t micro = -1) {
+  return {.kind = kind, .micro = micro, .index = index, .value = {}};
+}
+[[nodiscard]] constexpr Resource graph_of(std::int32_t micro, std::int32_t chain) {
+  return resource(ResourceKind::graph, chain, micro);
+}
+[[nodiscard]] constexpr Resource totals(SumKind kind) {
+  return resource(ResourceKind::totals, static_cast<std::int32_t>(kind));
+}
+
 // Consecutive steps of the architecture that run as one graph: Forward and Backward name a chain.
 struct Chain {
   std::string name;                 // "embed", "layers.3", "project[3]..route[3]", "head"

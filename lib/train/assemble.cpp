@@ -59,7 +59,7 @@ plan::ParallelPlan read_plan(const std::string& path, base::Problems& problems) 
 std::vector<std::vector<std::string>> expert_stacks(const architecture::Architecture& architecture) {
   std::vector<std::vector<std::string>> stacks;
   for (const auto& step : architecture.steps()) {
-    if (step.type != architecture::Step::Type::segment || step.segment != architecture::SegmentKind::experts) continue;
+    if (step.uses.empty() || step.uses.front().use.kind != plan::UseKind::owned) continue;
     auto& stack = stacks.emplace_back();
     for (const auto& use : step.uses) stack.push_back(use.use.fqn);
   }
@@ -136,31 +136,23 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .checks_values = blueprint.settings.train.debug.poison_freed};
 }
 
-// The first index of each rank of the group that cuts dim 0 of a parameter.
-std::vector<std::int64_t> first_of_owners(const Blueprint& blueprint, const plan::Placement& placement) {
-  if (placement.extra.empty()) return {0};
-  const auto ranks = blueprint.layout.group_size(placement.extra);
-  std::vector<std::int64_t> first;
-  for (std::int64_t k = 0; k < ranks; ++k)
-    first.push_back(layout::block_of(placement.parameter.shape.front(), ranks, k).begin);
-  return first;
+// The blocks of dim 0 of a parameter, by the ranks of the group that cuts it.
+model::OwnedBlocks blocks_of_owners(const Blueprint& blueprint, const plan::Placement& placement, std::int64_t rank) {
+  const auto entries = placement.parameter.shape.front();
+  if (placement.extra.empty()) return {.bounds = {0, entries}};
+  const auto owners = blueprint.layout.group_size(placement.extra);
+  model::OwnedBlocks blocks{.bounds = {}, .own = blueprint.layout.position(rank, placement.extra)};
+  for (std::int64_t k = 0; k < owners; ++k) blocks.bounds.push_back(layout::block_of(entries, owners, k).begin);
+  blocks.bounds.push_back(entries);
+  return blocks;
 }
 
 model::Owners owners_of(const Blueprint& blueprint, std::int64_t rank) {
-  using architecture::Role;
-  const auto& config = blueprint.architecture.config();
   const plan::PlacementIndex placements(blueprint.placements);
   model::Owners owners;
-  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    owners.first_expert.push_back(
-        config.is_moe_layer(layer)
-            ? first_of_owners(blueprint, placements.of(architecture::parameter_fqn(Role::experts_gate, layer)))
-            : std::vector<std::int64_t>{0});
-  const auto& embedding = placements.of(architecture::parameter_fqn(Role::embedding, 0));
-  const auto& extra = embedding.extra;
-  owners.first_id = first_of_owners(blueprint, embedding);
-  owners.own_first_id =
-      owners.first_id[static_cast<std::size_t>(extra.empty() ? 0 : blueprint.layout.position(rank, extra))];
+  for (const auto& step : blueprint.architecture.steps())
+    if (!step.owned.empty() && !owners.contains(step.owned))
+      owners.emplace(step.owned, blocks_of_owners(blueprint, placements.of(step.owned), rank));
   return owners;
 }
 

@@ -90,7 +90,7 @@ void compare_settings(const std::string& stored, const config::Settings& setting
   const auto before = Json::parse(stored), now = Json::parse(config::dump_settings(settings));
   if (!before.is_object()) return;
   for (const auto& field : config::fields()) {
-    if (field.role != config::Role::setting || field.on_resume == config::OnResume::by_effect) continue;
+    if (field.role != config::FieldRole::setting || field.on_resume == config::OnResume::by_effect) continue;
     const auto was = value_at(before, field.path), is = value_at(now, field.path);
     if (was == is || !before.contains(field.path.substr(0, field.path.find('.')))) continue;
     const auto line = fmt::format("{}: {} -> {}", field.path, shown(was), shown(is));

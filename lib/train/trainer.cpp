@@ -1,6 +1,5 @@
 #include "train/trainer.h"
 
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -21,23 +20,13 @@
 
 namespace tessera::train {
 
-using architecture::ValueKind;
-
 namespace {
 
 constexpr std::array stops{std::pair{SIGINT, executor::Stop::interrupt}, std::pair{SIGTERM, executor::Stop::terminate},
                            std::pair{SIGHUP, executor::Stop::hang_up}, std::pair{SIGUSR1, executor::Stop::user}};
 
-at::Tensor offsets(const std::vector<std::int64_t>& values) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
-}
-
-model::Values values_of(const data::Batch& batch) {
-  return {{{ValueKind::ids, -1}, batch.ids},
-          {{ValueKind::labels, -1}, batch.labels},
-          {{ValueKind::positions, -1}, batch.positions},
-          {{ValueKind::attention_starts, -1}, offsets(batch.attention_starts)},
-          {{ValueKind::sequence_starts, -1}, offsets(batch.sequence_starts)}};
+model::Values values_of(const data::Batch& b) {
+  return model::batch_values(b.ids, b.labels, b.positions, b.attention_starts, b.sequence_starts);
 }
 
 executor::StepInputs inputs_of(const std::vector<data::Batch>& batches) {

@@ -132,7 +132,7 @@ TEST_CASE("every setting that alters a run is named with both values, and refuse
   const Changed changed;
   int settings = 0;
   for (const Field& field : config::fields()) {
-    if (field.role != config::Role::setting || field.on_resume != OnResume::alters) continue;
+    if (field.role != config::FieldRole::setting || field.on_resume != OnResume::alters) continue;
     check_alters(changed, example_of(field), field.path + ": ");
     ++settings;
   }
@@ -251,7 +251,7 @@ TEST_CASE("harmless settings are logged with both values, and the run goes on") 
       {"train.threads", {"--train.threads", "2"}}};
   int settings = 0;
   for (const Field& field : config::fields()) {
-    const bool is_harmless = field.role == config::Role::setting && field.on_resume == OnResume::harmless;
+    const bool is_harmless = field.role == config::FieldRole::setting && field.on_resume == OnResume::harmless;
     if (!is_harmless || elsewhere.contains(field.path) || !field.not_yet.empty()) continue;
     const auto given = examples.find(field.path);
     const auto resumed = changed.resumed(given != examples.end() ? given->second : example_of(field));

@@ -46,19 +46,20 @@ TEST_CASE("a GPU chooses the CPU's slots: ties go to the lower expert, a NaN com
 }
 
 TEST_CASE("a GPU plans the CPU's rows for every number of owners, some without experts") {
-  for (const auto& first : std::vector<std::vector<std::int64_t>>{{0}, {0, 2}, {0, 2, 2, 4}, {0, 3, 5}, {0, 0, 5}}) {
+  for (const auto& bounds :
+       std::vector<std::vector<std::int64_t>>{{0, 5}, {0, 2, 5}, {0, 2, 2, 4, 5}, {0, 3, 5, 5}, {0, 0, 5, 5}}) {
     for (const std::int64_t tokens : {0, 1, 13}) {
-      CAPTURE(first, tokens);
+      CAPTURE(bounds, tokens);
       const auto slots = moe::choose_top_k(probabilities(tokens, 5), 2);
       const moe::Slots there{to_device(slots.token), to_device(slots.choice), to_device(slots.expert_count)};
-      const auto expected = moe::plan_send(slots, tokens, first);
+      const auto expected = moe::plan_send(slots, tokens, bounds);
       for (const auto routed : {moe::Routed::some_tokens, moe::Routed::every_token}) {
-        const auto found = moe::plan_send(there, tokens, first, routed);
+        const auto found = moe::plan_send(there, tokens, bounds, routed);
         CHECK(same(found.row_token, expected.row_token));
         CHECK(found.row_count.is_cpu());
         CHECK(at::equal(found.row_count, expected.row_count));
         CHECK(same(found.send_slot, expected.send_slot));
-        if (first.size() > 1) CHECK(found.expert_count.is_cpu());
+        if (bounds.size() > 2) CHECK(found.expert_count.is_cpu());
         CHECK(same(found.expert_count, slots.expert_count));
       }
     }

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +22,6 @@
 namespace tessera::test {
 namespace {
 
-using architecture::ValueKind;
-
 constexpr const char* small_config = R"({
   "model_type": "qwen3_moe",
   "vocab_size": 31,
@@ -44,13 +41,8 @@ constexpr const char* small_config = R"({
   "max_position_embeddings": 64
 })";
 
-model::Values values_of(const data::Batch& batch) {
-  const auto offsets = [](const std::vector<std::int64_t>& list) { return at::tensor(list, at::kLong); };
-  return {{{ValueKind::ids, -1}, batch.ids},
-          {{ValueKind::labels, -1}, batch.labels},
-          {{ValueKind::positions, -1}, batch.positions},
-          {{ValueKind::attention_starts, -1}, offsets(batch.attention_starts)},
-          {{ValueKind::sequence_starts, -1}, offsets(batch.sequence_starts)}};
+model::Values values_of(const data::Batch& b) {
+  return model::batch_values(b.ids, b.labels, b.positions, b.attention_starts, b.sequence_starts);
 }
 
 double number_of(const nlohmann::json& value) {

@@ -55,16 +55,15 @@ Blocks blocks_of(const at::Tensor& row_count, const at::Tensor& expert_count) {
 
 }  // namespace
 
-SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
-                   Routed routed) {
-  const auto owners = std::ssize(first_expert);
+SendPlan plan_send(const Slots& slots, std::int64_t tokens, std::span<const std::int64_t> bounds, Routed routed) {
+  const auto owners = std::ssize(bounds) - 1;
   const auto& integers = slots.token.options();
   if (owners == 1 && routed == Routed::every_token)
     return {at::arange(tokens, integers), at::full({1}, tokens, at::TensorOptions(at::kLong)), slots.token,
             slots.expert_count};
   // A slot's owner is the last one whose first expert is not above the slot's: owners without experts are passed over.
   const auto experts = slots.expert_count.numel();
-  const auto first = ops::upload(first_expert, slots.token.device());
+  const auto first = ops::upload(bounds.first(bounds.size() - 1), slots.token.device());
   const auto expert = number_by_count(slots.expert_count, slots.token.numel());
   const auto owner = at::searchsorted(first, expert, /*out_int32=*/false, /*right=*/true).sub_(1);
   const auto of_slot = owner.mul(tokens).add_(slots.token);

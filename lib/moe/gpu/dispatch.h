@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "moe/expand.h"
 #include "moe/pack.h"
 
 namespace tessera::moe::gpu {
 
-// As moe::plan_send, which has checked first_expert.
-[[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, const std::vector<std::int64_t>& first_expert,
+// As moe::plan_send, which has checked the bounds.
+[[nodiscard]] SendPlan plan_send(const Slots& slots, std::int64_t tokens, std::span<const std::int64_t> bounds,
                                  Routed routed);
 
 // As moe::order_by_expert.

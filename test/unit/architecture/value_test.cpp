@@ -59,8 +59,8 @@ TEST_CASE("counts say how rows, slots and ids are split among ranks") {
 }
 
 TEST_CASE("slots and counts are kept, slot weights are not") {
-  for (const K kind : {K::slot_token, K::slot_choice, K::slot_count, K::expert_count, K::router_count, K::row_token, K::row_count,
-                       K::send_slot, K::slot, K::source_row_count, K::source_expert_count})
+  for (const K kind : {K::slot_token, K::slot_choice, K::slot_count, K::expert_count, K::router_count, K::row_token,
+                       K::row_count, K::send_slot, K::slot, K::source_row_count, K::source_expert_count})
     CHECK(is_kept(kind));
   CHECK_FALSE(is_kept(K::slot_weight));
   CHECK_FALSE(is_kept(K::router_probability));

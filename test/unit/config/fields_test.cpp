@@ -107,7 +107,7 @@ TEST_CASE("the dump holds every setting, in the order of the table") {
     std::string pointer = "/" + field.path;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     const bool there = dump.contains(nlohmann::ordered_json::json_pointer(pointer));
-    CHECK(there == (field.role == Role::setting));
+    CHECK(there == (field.role == FieldRole::setting));
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("every row flipped off its default changes the settings or is refused 
     const test::ReadText again = test::read_text(dump);
     CHECK(again.problems.empty());
     CHECK(dump_settings(again.settings) == dump);
-    if (field.role == Role::setting) {
+    if (field.role == FieldRole::setting) {
       Draft draft;
       draft.settings = settings;
       CHECK(field.get(draft) == read_words(field.form, field.example).value);

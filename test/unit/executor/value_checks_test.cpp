@@ -40,10 +40,8 @@ TEST_CASE("another type, number of dims or size is found, with the value, what i
                                       "hidden [tokens, hidden] compute: another type"));
   CHECK_THROWS_WITH(check({K::slot_weight, 1}, {26}, at::kDouble), ContainsSubstring("another type"));
   CHECK_THROWS_WITH(check({K::hidden, 1}, {13, 15, 1}, at::kBFloat16), ContainsSubstring("other dims"));
-  CHECK_THROWS_WITH(check({K::hidden, 1}, {12, 15}, at::kBFloat16),
-                    ContainsSubstring("tokens are 13 in other values"));
-  CHECK_THROWS_WITH(check({K::hidden, 1}, {13, 16}, at::kBFloat16),
-                    ContainsSubstring("hidden are 15 in other values"));
+  CHECK_THROWS_WITH(check({K::hidden, 1}, {12, 15}, at::kBFloat16), ContainsSubstring("tokens are 13 in other values"));
+  CHECK_THROWS_WITH(check({K::hidden, 1}, {13, 16}, at::kBFloat16), ContainsSubstring("hidden are 15 in other values"));
   check({K::row_token, 1}, {9}, at::kLong);
   CHECK_THROWS_WITH(check({K::send_rows, 1}, {8, 15}, at::kBFloat16), ContainsSubstring("rows are 9 in other values"));
 }

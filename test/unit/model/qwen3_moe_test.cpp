@@ -229,8 +229,9 @@ TEST_CASE("experts of several owners give what one owner gives") {
   test::fill_weights(architecture, composed);
   static_cast<void>(composed.evaluate(batch_of(0, 3), facts_of(3, 1)));
   const Layer layer(architecture, 2);
-  const std::vector<std::int64_t> first_expert{0, 3, 6, 7};  // the last owner has none
-  const Qwen3Moe model(architecture, all_float64, 0, {.first_expert = std::vector(3, first_expert)});
+  const std::vector<std::int64_t> bounds{0, 3, 6, 7, 7};  // the last owner has none
+  const Qwen3Moe model(architecture, all_float64, 0,
+                       {{architecture::parameter_fqn(Role::experts_gate, 2), {.bounds = bounds}}});
 
   Values values;
   for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::slot_count, K::residual})
@@ -244,7 +245,7 @@ TEST_CASE("experts of several owners give what one owner gives") {
   std::vector<at::Tensor> returned;
   std::int64_t row = 0, slot = 0;
   for (std::size_t owner = 0; owner < 4; ++owner) {
-    const std::int64_t first = first_expert[owner], last = owner + 1 < 4 ? first_expert[owner + 1] : 7;
+    const std::int64_t first = bounds[owner], last = bounds[owner + 1];
     const at::Tensor counts = values.at({K::expert_count, 2}).slice(0, first, last);
     const std::int64_t rows = row_count[static_cast<std::int64_t>(owner)].item<std::int64_t>();
     const std::int64_t slots = counts.sum().item<std::int64_t>();
@@ -286,9 +287,8 @@ TEST_CASE("slots that are already there are kept, also if the router would now c
   Values values = composed.values();
   model.run(layer.steps.at(SegmentKind::route), values, weights);
   model.run(layer.steps.at(SegmentKind::pack), values, {});
-  for (const K kind :
-       {K::slot_token, K::slot_choice, K::slot_count, K::router_count, K::expert_count, K::row_token, K::row_count,
-        K::send_slot})
+  for (const K kind : {K::slot_token, K::slot_choice, K::slot_count, K::router_count, K::expert_count, K::row_token,
+                       K::row_count, K::send_slot})
     CHECK(values.at({kind, 0}).is_same(composed.value(kind, 0)));
   CHECK_FALSE(at::equal(values.at({K::slot_weight, 0}), composed.value(K::slot_weight, 0)));
 }

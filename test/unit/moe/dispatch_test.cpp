@@ -26,7 +26,7 @@ TEST_CASE("each token is sent once to each owner of at least one of its experts"
   // 3 tokens, 4 experts: token 0 -> 0, 1; token 1 -> 1, 3; token 2 -> 2, 3. Owner 0 has experts 0 and 1, owner 1 the
   // others.
   const moe::Slots slots{integers({0, 0, 1, 2, 1, 2}), integers({0, 1, 5, 10, 7, 11}), integers({1, 2, 1, 2})};
-  const auto plan = moe::plan_send(slots, 3, {0, 2});
+  const auto plan = moe::plan_send(slots, 3, List{0, 2, 4});
   CHECK(list(plan.row_token) == List{0, 1, 1, 2});
   CHECK(list(plan.row_count) == List{2, 2});
   CHECK(list(plan.send_slot) == List{0, 0, 1, 1, 0, 1});
@@ -34,21 +34,21 @@ TEST_CASE("each token is sent once to each owner of at least one of its experts"
 
 TEST_CASE("owners without experts and owners without slots get no rows") {
   const moe::Slots slots{integers({0, 1}), integers({0, 3}), integers({2, 0, 0})};
-  const auto plan = moe::plan_send(slots, 2, {0, 1, 1, 3});
+  const auto plan = moe::plan_send(slots, 2, List{0, 1, 1, 3, 3});
   CHECK(list(plan.row_count) == List{2, 0, 0, 0});
   CHECK(list(plan.row_token) == List{0, 1});
-  CHECK_THROWS_AS(moe::plan_send(slots, 2, {0, 4}), std::logic_error);
-  CHECK_THROWS_AS(moe::plan_send(slots, 2, {1, 2}), std::logic_error);
+  CHECK_THROWS_AS(moe::plan_send(slots, 2, List{0, 4}), std::logic_error);
+  CHECK_THROWS_AS(moe::plan_send(slots, 2, List{1, 3}), std::logic_error);
 }
 
 TEST_CASE("one owner of all experts gets all tokens in order, without a copy; a token without slots is not sent") {
   const auto slots = moe::choose_top_k(varied({7, 3}, 1), 2);
-  const auto plan = moe::plan_send(slots, 7, {0});
+  const auto plan = moe::plan_send(slots, 7, List{0, 3});
   const auto normed = varied({7, 5}, 2);
   CHECK(moe::send_rows(normed, plan.row_token).data_ptr() == normed.data_ptr());
   CHECK(list(plan.send_slot) == list(slots.token));
   const moe::Slots dropped{integers({0, 2}), integers({0, 6}), integers({2, 0, 0})};
-  const auto fewer = moe::plan_send(dropped, 3, {0});
+  const auto fewer = moe::plan_send(dropped, 3, List{0, 3});
   CHECK(list(fewer.row_token) == List{0, 2});
   CHECK(list(fewer.send_slot) == List{0, 1});
 }
@@ -94,7 +94,7 @@ TEST_CASE("counts that do not add up and rows that were not sent are refused") {
 
 TEST_CASE("nothing sent and nothing received is fine") {
   const moe::Slots none{integers({}), integers({}), integers({0, 0})};
-  const auto plan = moe::plan_send(none, 0, {0, 1});
+  const auto plan = moe::plan_send(none, 0, List{0, 1, 2});
   CHECK(plan.row_token.numel() == 0);
   CHECK(list(plan.row_count) == List{0, 0});
   const auto order =

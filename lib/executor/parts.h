@@ -1,0 +1,41 @@
+// What an executor runs programs with, shared by the parts of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "architecture/architecture.h"
+#include "executor/executor_options.h"
+#include "executor/timeline.h"
+#include "fsdp/parameter_store.h"
+#include "mesh/mesh.h"
+#include "model/qwen3_moe.h"
+#include "optim/optimizer.h"
+
+namespace tessera::executor {
+
+struct Parts {
+  const architecture::Architecture& architecture;
+  const model::Qwen3Moe& model;
+  fsdp::ParameterStore& store;
+  optim::Optimizer* optimizer;  // may be null where only evaluation programs run
+  const mesh::Mesh& mesh;
+  ExecutorOptions options;
+  std::vector<model::Weights> weights;  // by step of the architecture
+  std::vector<std::string> norm_groups;
+  std::vector<architecture::ValueId> counts;  // of all steps, in their order
+  Timeline timeline;
+
+  [[nodiscard]] const architecture::Step& step(std::int32_t index) const {
+    return architecture.steps()[static_cast<std::size_t>(index)];
+  }
+  // For memory of the host.
+  [[nodiscard]] comm::Communicator& world() const { return *mesh.host("world"); }
+  // The communicator of `group` for memory where `tensor` is.
+  [[nodiscard]] comm::Communicator& group_for(const std::string& group, const at::Tensor& tensor) const {
+    return tensor.is_cpu() ? *mesh.host(group) : *mesh.communicator(group);
+  }
+  [[nodiscard]] bool is_on_gpu() const { return options.numbers.place == device::Place::cuda; }
+};
+
+}  // namespace tessera::executor
