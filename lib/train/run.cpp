@@ -183,8 +183,16 @@ base::ExitCode run(const config::Settings& given, comm::World& world, const Stop
   std::optional<data::ContentHash> content;
   if (ranks.rank() == 0 && !inputs.training->corpus().fingerprint().covers_all())
     content.emplace(inputs.training->corpus());
-  Trainer trainer(assembly, *inputs.training, inputs.evaluation.get(), signals, metrics, report, start, &saves,
-                  output.evaluation, content ? &*content : nullptr);
+  Trainer trainer({.assembly = assembly,
+                   .training = *inputs.training,
+                   .evaluation = inputs.evaluation.get(),
+                   .signals = signals,
+                   .metrics = metrics,
+                   .report = report,
+                   .start = start,
+                   .saves = &saves,
+                   .evaluated = output.evaluation,
+                   .content = content ? &*content : nullptr});
   double origin = 0;
   if (!settings.train.log.trace.empty()) {
     ranks.barrier();

@@ -67,19 +67,17 @@ std::int64_t total_steps(const data::Dataset& training, const config::TrainSetti
                                         std::max<std::int64_t>(0, limit - start.step));
 }
 
-Trainer::Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-                 const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start,
-                 Saves* saves, std::optional<EvaluationMetrics> evaluated, const data::ContentHash* content)
-    : assembly_(assembly),
-      training_(training),
-      evaluation_(evaluation),
-      signals_(signals),
-      metrics_(metrics),
-      report_(report),
-      saves_(saves),
-      content_(content),
-      progress_(start) {
-  ending_.evaluation = std::move(evaluated);
+Trainer::Trainer(TrainerParts parts)
+    : assembly_(parts.assembly),
+      training_(parts.training),
+      evaluation_(parts.evaluation),
+      signals_(parts.signals),
+      metrics_(parts.metrics),
+      report_(parts.report),
+      saves_(parts.saves),
+      content_(parts.content),
+      progress_(std::move(parts.start)) {
+  ending_.evaluation = std::move(parts.evaluated);
 }
 
 Ending Trainer::train() {

@@ -32,17 +32,25 @@ struct Ending {
   std::optional<EvaluationMetrics> evaluation;  // the last one
 };
 
+// What a trainer works with. All that it refers to must outlive it.
+struct TrainerParts {
+  Assembly& assembly;
+  const data::Dataset& training;
+  const data::Dataset* evaluation = nullptr;  // null: no held-out data
+  const StopSignals& signals;
+  MetricsFile* metrics = nullptr;                   // null on the ranks that do not write them
+  Report& report;                                   // it knows the number of steps
+  checkpoint::Progress start = {};                  // where the run goes on
+  Saves* saves = nullptr;                           // null: nothing is to be saved
+  std::optional<EvaluationMetrics> evaluated = {};  // the evaluation made at `start`, if any, on the rank that writes
+  // Null but on a rank that hashes the training data in the background: checkpoints keep the hash once it is known, and
+  // if `start` has another, the run ends on all ranks, Error(bad_input), or a warning says so (allow_changes).
+  const data::ContentHash* content = nullptr;
+};
+
 class Trainer {
  public:
-  // `evaluation` may be null, `metrics` on the ranks that do not write them, `saves` if nothing is to be saved; the
-  // report knows the number of steps. `start`: where the run goes on; if an evaluation was made there, `evaluated` is
-  // it (on the rank that writes). `content` is null but on a rank that hashes the training data in the background:
-  // checkpoints keep the hash once it is known, and if `start` has another, the run ends on all ranks,
-  // Error(bad_input), or a warning says so (allow_changes). All references must outlive the trainer.
-  Trainer(Assembly& assembly, const data::Dataset& training, const data::Dataset* evaluation,
-          const StopSignals& signals, MetricsFile* metrics, Report& report, const checkpoint::Progress& start = {},
-          Saves* saves = nullptr, std::optional<EvaluationMetrics> evaluated = {},
-          const data::ContentHash* content = nullptr);
+  explicit Trainer(TrainerParts parts);
 
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or a loss, held-out loss or gradient is
   // not finite: AgreedError(non_finite), under on_nonfinite skip only after max_consecutive_skips such steps. Data that

@@ -150,7 +150,12 @@ Trained run_training(const config::Settings& settings, const std::shared_ptr<com
   train::MetricsFile metrics(output / "metrics.jsonl", train::ExistingMetrics::replace);
   const auto steps = train::total_steps(training, settings.train, assembly.blueprint().global_batch);
   train::Report report(steps, 1, train::Audience::file);
-  train::Trainer trainer(assembly, training, evaluation.get(), signals, &metrics, report);
+  train::Trainer trainer({.assembly = assembly,
+                          .training = training,
+                          .evaluation = evaluation.get(),
+                          .signals = signals,
+                          .metrics = &metrics,
+                          .report = report});
   Trained trained;
   trained.ending = trainer.train();
   metrics.close();

@@ -178,7 +178,7 @@ TEST_CASE("a run whose replicas differ ends with exit code 4 at its first check"
     if (is_last_rank()) assembly.store().parameter("lm_head.weight").master.mul_(2);
     const StopSignals signals;
     Report report(9, 1, Audience::file);
-    Trainer trainer(assembly, start.training(), nullptr, signals, nullptr, report);
+    Trainer trainer({.assembly = assembly, .training = start.training(), .signals = signals, .report = report});
     CHECK_THAT(failure_of([&] { trainer.train(); }),
                ContainsSubstring("after step 3 replicas of lm_head.weight differ in master: rank"));
   }

@@ -33,7 +33,13 @@ TEST_CASE("a signal ends the evaluation under way without a result, and the run 
     MetricsFile metrics(path, ExistingMetrics::replace, raising);
     Report report(total_steps(*training, assembly.blueprint().settings.train, assembly.blueprint().global_batch), 1,
                   Audience::file);
-    const auto ending = Trainer(assembly, *training, evaluation.get(), signals, &metrics, report).train();
+    const auto ending = Trainer({.assembly = assembly,
+                                 .training = *training,
+                                 .evaluation = evaluation.get(),
+                                 .signals = signals,
+                                 .metrics = &metrics,
+                                 .report = report})
+                            .train();
     metrics.close();
     CHECK(ending.signal == SIGTERM);
     CHECK(ending.steps == 1);
@@ -70,7 +76,12 @@ TEST_CASE("data whose bytes are others than the checkpoint says end the run, or 
       const StopSignals signals;
       Report report(2, 1, Audience::file);
       const checkpoint::Progress begin{.data_content = stored};
-      return Trainer(assembly, start.training(), nullptr, signals, nullptr, report, begin, nullptr, {}, &content)
+      return Trainer({.assembly = assembly,
+                      .training = start.training(),
+                      .signals = signals,
+                      .report = report,
+                      .start = begin,
+                      .content = &content})
           .train();
     };
     REQUIRE(content.value().has_value());
