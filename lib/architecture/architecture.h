@@ -111,8 +111,15 @@ struct Step {
   [[nodiscard]] std::string name() const;  // "project[3]", "dispatch[3]", "head"
 };
 
-// A rough, stated count of work and memory of a step, for T tokens of sequences of equal length; experts are met
-// evenly, and every token sends one row. Backward takes twice the forward's work.
+// The micro-batch that costs are counted for: sequences of equal length, and how many ranks share the experts.
+struct MicroBatchSizes {
+  std::int64_t tokens = 0;
+  std::int64_t sequences = 1;
+  std::int64_t owners = 1;
+};
+
+// A rough, stated count of work and memory of a step; experts are met evenly, and a token sends rows_per_token() rows.
+// Backward takes twice the forward's work.
 struct StepCost {
   double forward_flops = 0;  // 2 x multiply-adds
   double kept_bytes = 0;     // kept for backward, the inputs included (float32)
@@ -139,7 +146,7 @@ class Architecture {
   [[nodiscard]] std::int64_t total_parameters() const;
   // Parameters that one token meets: of the experts only the chosen ones.
   [[nodiscard]] std::int64_t active_parameters() const;
-  [[nodiscard]] StepCost cost(const Step& step, std::int64_t tokens, std::int64_t sequences = 1) const;
+  [[nodiscard]] StepCost cost(const Step& step, const MicroBatchSizes& sizes) const;
 
  private:
   ModelConfig config_;
@@ -165,8 +172,13 @@ class Architecture {
 // Of a dim that the model alone decides; nothing for dims that follow from the batch or the layout.
 [[nodiscard]] std::optional<std::int64_t> size_of(Dim dim, const ModelConfig& config);
 
-// Bytes of a value of `tokens` tokens with `element_bytes` per floating element (dispatch assumed even).
-[[nodiscard]] double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens, std::int64_t sequences,
+// The rows that a token sends to `owners` ranks which share the experts evenly, if all choices of k of the E experts
+// are equally likely: owners x (1 - prod_{j < k} (E - E / owners - j) / (E - j)), the expected number of owners that
+// have one of its experts. 1 without experts.
+[[nodiscard]] double rows_per_token(const ModelConfig& config, std::int64_t owners);
+
+// Bytes of a value with `element_bytes` per floating element (dispatch assumed even).
+[[nodiscard]] double value_bytes(ValueKind kind, const ModelConfig& config, const MicroBatchSizes& sizes,
                                  double element_bytes);
 
 }  // namespace tessera::architecture

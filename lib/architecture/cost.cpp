@@ -10,11 +10,11 @@ namespace {
 // Sizes of one micro-batch as floating numbers, in which products cannot overflow.
 struct Sizes {
   double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner,
-      moe_layers;
+      moe_layers, rows;
 
-  Sizes(const ModelConfig& c, std::int64_t tokens_, std::int64_t sequences_)
-      : tokens(static_cast<double>(tokens_)),
-        sequences(static_cast<double>(std::max<std::int64_t>(sequences_, 1))),
+  Sizes(const ModelConfig& c, const MicroBatchSizes& batch)
+      : tokens(static_cast<double>(batch.tokens)),
+        sequences(static_cast<double>(std::max<std::int64_t>(batch.sequences, 1))),
         hidden(static_cast<double>(c.hidden_size)),
         vocabulary(static_cast<double>(c.vocab_size)),
         heads(static_cast<double>(c.num_attention_heads)),
@@ -24,7 +24,8 @@ struct Sizes {
         chosen(static_cast<double>(c.num_experts_per_tok)),
         inner(static_cast<double>(c.moe_intermediate_size)),
         dense_inner(static_cast<double>(c.intermediate_size)),
-        moe_layers(static_cast<double>(c.moe_layers())) {}
+        moe_layers(static_cast<double>(c.moe_layers())),
+        rows(tokens * rows_per_token(c, batch.owners)) {}
 
   [[nodiscard]] double query() const { return heads * head_dim; }
   [[nodiscard]] double key() const { return kv_heads * head_dim; }
@@ -77,12 +78,12 @@ double kept_elements(SegmentKind kind, const Sizes& s) {
   return 0;
 }
 
-// The size of a dim: of a rank that has its even share of rows, and where a group of owners is one rank.
+// The size of a dim on a rank that sends and receives its even share; counts of owners are left out.
 double size_of(Dim dim, const Sizes& s) {
   switch (dim) {
-    case Dim::tokens:
+    case Dim::tokens: return s.tokens;
     case Dim::rows:
-    case Dim::received_rows: return s.tokens;
+    case Dim::received_rows: return s.rows;
     case Dim::sequence_bounds:
     case Dim::document_bounds: return s.sequences + 1;
     case Dim::unique_ids:
@@ -112,10 +113,17 @@ double elements_of(ValueKind kind, const Sizes& s) {
 
 }  // namespace
 
-double value_bytes(ValueKind kind, const ModelConfig& config, std::int64_t tokens, std::int64_t sequences,
-                   double element_bytes) {
+double rows_per_token(const ModelConfig& config, std::int64_t owners) {
+  const auto experts = static_cast<double>(config.num_experts), ranks = static_cast<double>(owners);
+  double none = 1;  // the probability that an owner has none of the token's experts
+  for (std::int64_t j = 0; j < std::min(config.num_experts_per_tok, config.num_experts); ++j)
+    none *= std::max(0.0, experts - experts / ranks - static_cast<double>(j)) / (experts - static_cast<double>(j));
+  return config.num_experts > 0 ? ranks * (1 - none) : 1;
+}
+
+double value_bytes(ValueKind kind, const ModelConfig& config, const MicroBatchSizes& sizes, double element_bytes) {
   constexpr double index_bytes = 8;
-  return elements_of(kind, Sizes(config, tokens, sequences)) * (is_differentiable(kind) ? element_bytes : index_bytes);
+  return elements_of(kind, Sizes(config, sizes)) * (is_differentiable(kind) ? element_bytes : index_bytes);
 }
 
 std::optional<std::int64_t> size_of(Dim dim, const ModelConfig& config) {
@@ -130,9 +138,9 @@ std::optional<std::int64_t> size_of(Dim dim, const ModelConfig& config) {
   }
 }
 
-StepCost Architecture::cost(const Step& step, std::int64_t tokens, std::int64_t sequences) const {
+StepCost Architecture::cost(const Step& step, const MicroBatchSizes& batch) const {
   constexpr double float_bytes = 4;
-  const Sizes sizes(config_, tokens, sequences);
+  const Sizes sizes(config_, batch);
   StepCost cost;
   if (step.type == Step::Type::segment) {
     cost.forward_flops = forward_flops(step.segment, sizes);

@@ -36,8 +36,11 @@ double bytes_of(const SlotCounts& slots) {
 class Walk {
  public:
   Walk(const Program& program, const architecture::Architecture& architecture,
-       const std::vector<plan::UnitStorage>& storages, const MemoryFacts& facts)
+       const std::vector<plan::UnitStorage>& storages, const layout::Layout& layout, const MemoryFacts& facts)
       : program_(program), architecture_(architecture), storages_(storages), facts_(facts) {
+    for (std::size_t k = 0; k < program.exchange_groups.size(); ++k)
+      if (const auto& group = program.exchange_groups[k]; !group.empty())
+        owners_.insert_or_assign(architecture.steps()[k].layer, layout.group_size(group));
     for (const auto& chain : program.chains) graph_bytes_.push_back(graph_bytes(chain));
   }
 
@@ -63,14 +66,21 @@ class Walk {
   [[nodiscard]] double bytes(const Resource& r) const {
     const auto element = static_cast<double>(facts_.sizes.compute_bytes);
     if (r.kind == ResourceKind::value || r.kind == ResourceKind::gradient)
-      return architecture::value_bytes(r.value.kind, architecture_.config(), facts_.tokens, facts_.sequences, element);
+      return architecture::value_bytes(r.value.kind, architecture_.config(), sizes_of(r.value.layer), element);
     return r.kind == ResourceKind::graph ? graph_bytes_[static_cast<std::size_t>(r.index)] : 0;
+  }
+
+  [[nodiscard]] architecture::MicroBatchSizes sizes_of(std::int32_t layer) const {
+    const auto owners = owners_.find(layer);
+    return {
+        .tokens = facts_.tokens, .sequences = facts_.sequences, .owners = owners == owners_.end() ? 1 : owners->second};
   }
 
   [[nodiscard]] double graph_bytes(const Chain& chain) const {
     double sum = 0;
     for (auto k = chain.first; k <= chain.last; ++k)
-      sum += architecture_.cost(architecture_.steps()[static_cast<std::size_t>(k)], facts_.tokens).kept_bytes;
+      sum +=
+          architecture_.cost(architecture_.steps()[static_cast<std::size_t>(k)], {.tokens = facts_.tokens}).kept_bytes;
     return sum * static_cast<double>(facts_.sizes.compute_bytes) / 4;  // costs are stated for float32
   }
 
@@ -90,7 +100,8 @@ class Walk {
   const architecture::Architecture& architecture_;
   const std::vector<plan::UnitStorage>& storages_;
   const MemoryFacts& facts_;
-  std::vector<double> graph_bytes_;  // by chain
+  std::map<std::int32_t, std::int64_t> owners_;  // by layer, of exchanges that travel
+  std::vector<double> graph_bytes_;              // by chain
   SlotCounter weights_, gradients_;
   std::set<Resource> live_;
   double now_ = 0, peak_ = 0;
@@ -110,7 +121,7 @@ MemoryPlan plan_memory(const Program& program, const architecture::Architecture&
   std::vector<plan::UnitStorage> storages;
   for (const auto& unit : architecture.units())
     storages.push_back(plan::unit_storage(unit, index, layout, rank, facts.sizes, facts.slots));
-  Walk walk(program, architecture, storages, facts);
+  Walk walk(program, architecture, storages, layout, facts);
   walk.run();
 
   double shards = 0;

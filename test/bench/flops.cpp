@@ -31,7 +31,7 @@ architecture::ModelConfig read_model(const config::ModelSettings& settings) {
 
 double products_per_token(const architecture::Architecture& architecture, std::int64_t sequence) {
   double forward = 0;
-  for (const auto& step : architecture.steps()) forward += architecture.cost(step, sequence).forward_flops;
+  for (const auto& step : architecture.steps()) forward += architecture.cost(step, {.tokens = sequence}).forward_flops;
   return 3 * forward / static_cast<double>(sequence);
 }
 
