@@ -3,10 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numbers>
 #include <string_view>
 #include <vector>
 
@@ -31,17 +29,6 @@ class Philox {
     return join(b[0], b[1]);
   }
 
-  // Element i of a uniform sequence over [0, 1), 53 bits.
-  [[nodiscard]] double uniform01(std::uint64_t i) const noexcept { return unit(bits(i)); }
-
-  // Element i of a standard normal sequence (Box-Muller; one block per element, so order does not matter).
-  [[nodiscard]] double normal(std::uint64_t i) const noexcept {
-    const Block b = (*this)(i);
-    const double u = 1.0 - unit(join(b[0], b[1]));  // (0, 1]: its logarithm is finite
-    const double v = unit(join(b[2], b[3]));
-    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
-  }
-
   // The function of the paper, from counter and key to block.
   [[nodiscard]] static Block generate(Block counter, std::array<std::uint32_t, 2> key) noexcept;
 
@@ -49,7 +36,6 @@ class Philox {
   static std::uint32_t low(std::uint64_t x) noexcept { return static_cast<std::uint32_t>(x); }
   static std::uint32_t high(std::uint64_t x) noexcept { return static_cast<std::uint32_t>(x >> 32); }
   static std::uint64_t join(std::uint32_t lo, std::uint32_t hi) noexcept { return (std::uint64_t{hi} << 32) | lo; }
-  static double unit(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
   std::uint64_t seed_;
   std::uint64_t stream_;
