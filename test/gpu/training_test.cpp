@@ -1,12 +1,14 @@
 // If this failed, a run on a GPU would train other numbers than on the CPU, mix memory of both, or make the host wait
 // without need. Runs on the stand-in for a GPU, which has a GPU's rules but not its order of streams.
 #include <ATen/Context.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 
+#include "executor/value_checks.h"
 #include "placed_run.h"
 #include "support/catch.h"
 #include "support/torch_double/torch_double.h"
@@ -44,6 +46,19 @@ void check_same_training(const SmallRun& files, const Words& words) {
     CHECK(found[k].expert_load == expected[k].expert_load);
     CHECK(found[k].valid_tokens == expected[k].valid_tokens);
   }
+}
+
+TEST_CASE("a value that lies on the wrong side, host or GPU, is found where values are checked") {
+  using K = architecture::ValueKind;
+  const architecture::ModelConfig config{.hidden_size = 15};
+  executor::ValueChecks checks(config, {.place = Place::cuda});
+  const auto rows = at::zeros({13, 15}), ids = at::zeros({13}, at::kLong);
+  checks.check(0, {K::ids}, ids);
+  checks.check(0, {K::hidden, 0}, torch_double::to_device(rows));
+  CHECK_THROWS_WITH(checks.check(0, {K::hidden, 0}, rows),
+                    Catch::Matchers::ContainsSubstring("not where the run computes"));
+  CHECK_THROWS_WITH(checks.check(0, {K::ids}, torch_double::to_device(ids)),
+                    Catch::Matchers::ContainsSubstring("not in the host's memory"));
 }
 
 TEST_CASE("ten steps on a GPU have the CPU's losses, norms and loads, and the CPU's gradients, in float32") {
