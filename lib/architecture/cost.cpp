@@ -9,11 +9,12 @@ namespace {
 
 // Sizes of one micro-batch as floating numbers, in which products cannot overflow.
 struct Sizes {
-  double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner,
-      moe_layers, rows;
+  const ModelConfig& config;
+  double tokens, sequences, hidden, vocabulary, heads, kv_heads, head_dim, experts, chosen, inner, dense_inner, rows;
 
   Sizes(const ModelConfig& c, const MicroBatchSizes& batch)
-      : tokens(static_cast<double>(batch.tokens)),
+      : config(c),
+        tokens(static_cast<double>(batch.tokens)),
         sequences(static_cast<double>(std::max<std::int64_t>(batch.sequences, 1))),
         hidden(static_cast<double>(c.hidden_size)),
         vocabulary(static_cast<double>(c.vocab_size)),
@@ -24,7 +25,6 @@ struct Sizes {
         chosen(static_cast<double>(c.num_experts_per_tok)),
         inner(static_cast<double>(c.moe_intermediate_size)),
         dense_inner(static_cast<double>(c.intermediate_size)),
-        moe_layers(static_cast<double>(c.moe_layers())),
         rows(tokens * rows_per_token(c, batch.owners)) {}
 
   [[nodiscard]] double query() const { return heads * head_dim; }
@@ -80,6 +80,7 @@ double kept_elements(SegmentKind kind, const Sizes& s) {
 
 // The size of a dim on a rank that sends and receives its even share; counts of owners are left out.
 double size_of(Dim dim, const Sizes& s) {
+  if (const auto fixed = architecture::size_of(dim, s.config)) return static_cast<double>(*fixed);
   switch (dim) {
     case Dim::tokens: return s.tokens;
     case Dim::rows:
@@ -88,18 +89,13 @@ double size_of(Dim dim, const Sizes& s) {
     case Dim::document_bounds: return s.sequences + 1;
     case Dim::unique_ids:
     case Dim::wanted_ids: return s.distinct();
-    case Dim::hidden: return s.hidden;
-    case Dim::heads: return s.heads;
-    case Dim::kv_heads: return s.kv_heads;
-    case Dim::head_dim: return s.head_dim;
     case Dim::slots:
     case Dim::received_slots: return s.slots();
-    case Dim::experts:
     case Dim::own_experts: return s.experts;
     case Dim::sets: return s.sequences;
-    case Dim::moe_layers: return s.moe_layers;
     case Dim::owners:
     case Dim::sources: return 1;
+    default: break;  // fixed by the model
   }
   base::expect(false, "dim {}", static_cast<int>(dim));
   return 0;

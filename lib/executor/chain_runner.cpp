@@ -57,9 +57,9 @@ void ChainRunner::run_steps(const Instruction& i, model::Values& values) const {
     const auto& s = parts_.step(k);
     if (s.type == architecture::Step::Type::segment)
       parts_.model.run(s, values, parts_.weights[static_cast<std::size_t>(k)]);
-    for (const auto id : s.writes) tape_.check(i.micro, id, values.at(id));
-    for (const auto& move : s.moves)
-      values.insert_or_assign(move.second, model::delivered_alone(move, values.at(move.first)));
+    if (tape_.checks())
+      for (const auto id : s.writes) tape_.check(i.micro, id, values.at(id));
+    for (const auto& [from, to] : s.moves) values.insert_or_assign(to, model::delivered(to.kind, values.at(from), 1));
   }
 }
 
@@ -78,10 +78,11 @@ void ChainRunner::add_outputs(Graph& graph, const program::Chain& chain, const m
 }
 
 void ChainRunner::note_outputs(const program::Chain& chain, const model::Values& values) {
-  if (trains())
-    for (std::size_t k = 0; k < parts_.counts.size(); ++k)
-      if (const auto count = values.find(parts_.counts[k]); count != values.end())
-        measurements_.load[k].add_(count->second.sum(0));
+  for (auto k = chain.first; trains() && k <= chain.last; ++k)
+    for (const auto id : parts_.step(k).counts) {
+      const auto place = std::ranges::find(parts_.counts, id) - parts_.counts.begin();
+      measurements_.load[static_cast<std::size_t>(place)].add_(values.at(id).sum(0));
+    }
   auto& finite = measurements_.finite;
   if (!finite.empty() && finite.back().second.is_cpu() && !finite.back().second.item<bool>()) return;
   for (const auto& v : chain.writes) {

@@ -62,8 +62,7 @@ void ExchangeRunner::send(const program::Instruction& i, const std::pair<ValueId
                            .all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive,
                                             row_elements, fsdp::element_type(rows.type),
                                             std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
-  if (architecture::traits_of(to.kind).dims.size() > architecture::traits_of(from.kind).dims.size())
-    received = received.view({std::ssize(rows.receive), rows.receive.front()});
+  if (is_forward) received = model::delivered(to.kind, received, std::ssize(rows.receive));
   received_[i.ticket].emplace_back(is_forward ? value_of(i.micro, to) : gradient_of(i.micro, from),
                                    std::move(received));
 }
@@ -84,7 +83,7 @@ void ExchangeRunner::pass_on(const program::Instruction& i) {
   for (const auto& move : parts_.step(i.target).moves) {
     const auto& [from, to] = move;
     if (i.direction == program::Direction::forward)
-      tape_.set_value(value_of(i.micro, to), model::delivered_alone(move, tape_.value(value_of(i.micro, from))));
+      tape_.set_value(value_of(i.micro, to), model::delivered(to.kind, tape_.value(value_of(i.micro, from)), 1));
     else if (architecture::is_differentiable(from.kind))
       tape_.add_gradient(gradient_of(i.micro, from), tape_.gradient(gradient_of(i.micro, to)));
   }

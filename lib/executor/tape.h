@@ -32,9 +32,10 @@ class Tape {
   // Every value that is set is checked.
   explicit Tape(ValueChecks checks) : checks_(std::move(checks)) {}
 
+  [[nodiscard]] bool checks() const { return checks_.has_value(); }
   // Also for values that no other chain reads: nothing without checks.
   void check(std::int32_t micro, architecture::ValueId id, const at::Tensor& value) {
-    if (checks_.has_value()) checks_->check(micro, id, value);
+    if (checks()) checks_->check(micro, id, value);
   }
   void set_value(const program::Resource& name, at::Tensor value);
   [[nodiscard]] const at::Tensor& value(const program::Resource& name) const;

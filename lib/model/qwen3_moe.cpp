@@ -191,10 +191,9 @@ Qwen3Moe::Qwen3Moe(const architecture::Architecture& architecture, device::Numbe
 Qwen3Moe::~Qwen3Moe() = default;
 Qwen3Moe::Qwen3Moe(Qwen3Moe&&) noexcept = default;
 
-at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
-                           const at::Tensor& sent) {
-  const auto dims = architecture::traits_of(move.second.kind).dims.size();
-  return sent.dim() == static_cast<std::int64_t>(dims) ? sent : sent.unsqueeze(0);
+at::Tensor delivered(architecture::ValueKind to, const at::Tensor& sent, std::int64_t sources) {
+  const auto dims = static_cast<std::int64_t>(architecture::traits_of(to).dims.size());
+  return sent.dim() == dims ? sent : sent.view({sources, sent.numel() / sources});
 }
 
 const Owners& Qwen3Moe::owners() const { return state_->owners; }

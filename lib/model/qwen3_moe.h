@@ -65,9 +65,9 @@ struct OwnedBlocks {
 // By the FQN that a step names as `owned`. One owner has the whole of a parameter that is not listed.
 using Owners = std::map<std::string, OwnedBlocks, std::less<>>;
 
-// The value `to` of a move (from, to) of an exchange whose group is one rank: what was sent, in the shape of `to`.
-[[nodiscard]] at::Tensor delivered_alone(const std::pair<architecture::ValueId, architecture::ValueId>& move,
-                                         const at::Tensor& sent);
+// What `sources` ranks have sent of a move (from, to) of an exchange, in the shape of `to`: counts that travel flat are
+// [sources, own experts] there.
+[[nodiscard]] at::Tensor delivered(architecture::ValueKind to, const at::Tensor& sent, std::int64_t sources);
 
 class Qwen3Moe {
  public:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -52,16 +53,23 @@ std::vector<const Step*> segments_of(const std::vector<Step>& steps, const Chain
   return segments;
 }
 
+// No other segment of their layer stands before `first` or behind `last`, both of `steps`.
+bool is_whole_layer(const std::vector<Step>& steps, const Step& first, const Step& last) {
+  const auto is_other = [&](const Step& step) { return step.layer != first.layer; };
+  const auto is_segment = [](const Step& step) { return step.type == Step::Type::segment; };
+  const auto before = std::make_reverse_iterator(steps.begin() + (&first - steps.data()));
+  const auto behind = steps.begin() + (&last - steps.data()) + 1;
+  return std::none_of(before, std::find_if(before, steps.rend(), is_other), is_segment) &&
+         std::none_of(behind, std::find_if(behind, steps.end(), is_other), is_segment);
+}
+
 std::string chain_name(const std::vector<Step>& steps, const Chain& c) {
   const auto segments = segments_of(steps, c);
   const auto& first = *segments.front();
   const auto& last = *segments.back();
   if (segments.size() == 1) return first.name();
   if (first.layer < 0) return "embed";
-  const auto is_of_layer = [&](const Step& step) { return step.layer == first.layer; };
-  const auto in_layer = std::ranges::count_if(
-      steps, [&](const Step& step) { return is_of_layer(step) && step.type == Step::Type::segment; });
-  if (in_layer == std::ssize(segments)) return fmt::format("layers.{}", first.layer);
+  if (is_whole_layer(steps, first, last)) return fmt::format("layers.{}", first.layer);
   return first.name() + ".." + last.name();
 }
 

@@ -98,7 +98,7 @@ std::vector<Insertion> insertions_of(const std::vector<Interval>& intervals) {
 }
 
 Instruction inserted(const Insertion& insertion, const Interval& interval, std::int32_t first_ticket) {
-  const Resource weights{.kind = ResourceKind::weights, .micro = -1, .index = interval.unit, .value = {}};
+  const auto weights = resource(ResourceKind::weights, interval.unit);
   Instruction i;
   i.target = interval.unit;
   if (insertion.what == Insertion::What::free) {

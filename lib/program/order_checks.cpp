@@ -91,7 +91,7 @@ class Checker {
   }
 
   void check_gathered_once(const Instruction& gather) {
-    const Resource weights{.kind = ResourceKind::weights, .micro = -1, .index = gather.target, .value = {}};
+    const auto weights = resource(ResourceKind::weights, gather.target);
     const bool is_under_way = std::any_of(in_flight_.begin(), in_flight_.end(), [&](const auto& other) {
       return other.second->op == Op::gather && other.second->target == gather.target;
     });

@@ -9,7 +9,7 @@ ResourceNumbers::ResourceNumbers(const Program& program) {
     for (const auto* list : {&i.reads, &i.writes, &i.adds, &i.frees})
       for (const auto& r : *list) note(r);
     // Even if nothing waits for it.
-    if (i.op == Op::gather) note({.kind = ResourceKind::weights, .micro = -1, .index = i.target, .value = {}});
+    if (i.op == Op::gather) note(resource(ResourceKind::weights, i.target));
   }
   for (auto& range : ranges_) {
     range.first = size_;

@@ -67,7 +67,7 @@ model::HeadSums ComposedModel::run(const Batch& batch, const model::StepFacts& f
       if (step.segment == architecture::SegmentKind::head) count_balance();
       run_segment(step, mode, facts, sums);
     }
-    for (const auto& move : step.moves) values_[move.second] = model::delivered_alone(move, values_.at(move.first));
+    for (const auto& [from, to] : step.moves) values_[to] = model::delivered(to.kind, values_.at(from), 1);
   }
   return sums;
 }
