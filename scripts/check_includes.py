@@ -6,8 +6,8 @@ Checks three rules from the columns of the table, and one more:
               allows X in the folder y/ and in files whose name without its ending is y.
   reach       A room whose last column is "none" may not get such a header through a header of lib/ either, even if that
               one may include it.
-  names       Only the rooms of the model (architecture, model, ops, moe) may name a segment, an exchange, a value or
-              the role of a parameter. The others go by what a step says of itself.
+  names       Only the rooms of the model (architecture, model, ops, moe) may name a segment, an exchange or a parameter
+              of a block, a value, a block or a family. The others go by what a step says of itself.
 
 Prints file:line and the rule for each offence. Exit code 0: no offence, 1: some, 2: no table, or wrong arguments.
 """
@@ -27,7 +27,8 @@ HEAVY = {
     "NCCL": re.compile(r"^nccl"),
 }
 MODEL_ROOMS = {"architecture", "model", "ops", "moe"}
-MODEL_NAME = re.compile(r"\b(SegmentKind|ExchangeKind|ValueKind|Role)::[a-z]\w*")
+MODEL_NAME = re.compile(r"\bValueKind::[a-z]\w*|\barchitecture::(embedding|attention|dense_mlp|router|experts|head)::\w+"
+                        r"|\"architecture/(blocks|families)/[a-z0-9_]+\.h\"")
 SUFFIXES = {".h", ".hpp", ".cpp", ".cu", ".cuh", ".inc"}
 
 
@@ -81,7 +82,7 @@ def heavy_kinds(header):
 
 
 def read_model_names(path):
-    """(line number, name) of each segment, exchange, value and role that a file names."""
+    """(line number, name) of each value, block, family, and part of a block that a file names."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return [(number, match[0]) for number, line in enumerate(text.splitlines(), 1)
             for match in MODEL_NAME.finditer(line.split("//")[0])]

@@ -1,4 +1,4 @@
-// Qwen3-MoE's shape, read from HuggingFace's config.json.
+// The shape of a model, read from HuggingFace's config.json.
 //
 // Keys, defaults and meanings: transformers, `Qwen3MoeConfig`
 // (https://huggingface.co/docs/transformers/model_doc/qwen3_moe). Both generations of keys are read.
@@ -13,6 +13,9 @@
 #include "base/json.h"
 
 namespace tessera::architecture {
+
+struct Family;
+extern const Family qwen3_moe;
 
 struct ModelConfig {
   std::int64_t vocab_size = 151936;
@@ -35,19 +38,21 @@ struct ModelConfig {
   bool norm_topk_prob = false;
   double router_aux_loss_coef = 0.001;
   std::vector<std::int64_t> mlp_only_layers;
+  const Family* family = &qwen3_moe;
 
   // Layer `layer` has experts: not in mlp_only_layers, num_experts > 0, (layer + 1) % decoder_sparse_step == 0.
   [[nodiscard]] bool is_moe_layer(std::int64_t layer) const;
   [[nodiscard]] std::int64_t moe_layers() const;
 };
 
-// Reads `document` (a parsed config.json) with `overrides` (key -> JSON text of the value) laid over it.
-// Every unknown, mistyped, out-of-range, contradictory or unsupported key is added to `problems` by name.
+// Reads `document` (a parsed config.json) with `overrides` (key -> JSON text of the value) laid over it. Its model_type
+// chooses the family, Qwen3-MoE if it is absent. Adds every unknown, mistyped, out-of-range, contradictory or
+// unsupported key to `problems` by name.
 [[nodiscard]] ModelConfig read_model_config(const base::JsonDocument& document,
                                             const std::map<std::string, std::string>& overrides,
                                             base::Problems& problems);
 
-// The config.json of `config` in both generations' spelling; read_model_config gives back the same values.
+// Returns the config.json of `config` in both generations' spelling; read_model_config gives back the same values.
 [[nodiscard]] std::string to_config_json(const ModelConfig& config);
 
 }  // namespace tessera::architecture

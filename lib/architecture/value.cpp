@@ -34,6 +34,8 @@ constexpr std::array<ValueTraits, value_kinds> values{{
     {K::found_rows, "found_rows", {D::wanted_ids, D::hidden}, compute, M::run, carried, recomputed},
     {K::unique_rows, "unique_rows", {D::unique_ids, D::hidden}, compute, M::run, carried, recomputed},
     {K::hidden, "hidden", {D::tokens, D::hidden}, compute, M::run, carried, recomputed, watched},
+    {K::rotary_cosine, "rotary_cosine", {D::tokens, D::rotary_pairs}, wide, M::run, none, kept},
+    {K::rotary_sine, "rotary_sine", {D::tokens, D::rotary_pairs}, wide, M::run, none, kept},
 
     {K::query, "query", {D::tokens, D::heads, D::head_dim}, compute, M::run, carried, recomputed},
     {K::key, "key", {D::tokens, D::kv_heads, D::head_dim}, compute, M::run, carried, recomputed},
@@ -75,9 +77,9 @@ constexpr std::array<ValueTraits, value_kinds> values{{
 }};
 
 constexpr std::array<std::string_view, dim_symbols> dim_names{
-    "tokens",   "sequences + 1", "ranges + 1",  "unique ids", "wanted ids",     "hidden", "heads",
-    "kv heads", "head dim",      "experts",     "slots",      "received slots", "rows",   "received rows",
-    "owners",   "sources",       "own experts", "sets",       "MoE layers"};
+    "tokens",   "sequences + 1", "ranges + 1",   "unique ids", "wanted ids",   "hidden", "heads",
+    "kv heads", "head dim",      "rotary pairs", "experts",    "expert inner", "slots",  "received slots",
+    "rows",     "received rows", "owners",       "sources",    "own experts",  "sets",   "MoE layers"};
 
 constexpr bool in_order() {
   for (std::size_t i = 0; i < values.size(); ++i)

@@ -27,7 +27,9 @@ enum class ValueKind : std::uint8_t {
   wanted_ids,      // ids asked of this rank, by source, then ascending
   found_rows,
   unique_rows,
-  hidden,  // of layer i: its input; hidden of layer L: the input of the head
+  hidden,         // of layer i: its input; hidden of layer L: the input of the head
+  rotary_cosine,  // of each token's position, for all layers
+  rotary_sine,
   // attention
   query,
   key,
@@ -82,7 +84,9 @@ enum class Dim : std::uint8_t {
   heads,
   kv_heads,
   head_dim,
+  rotary_pairs,  // head_dim / 2
   experts,
+  expert_inner,    // moe_intermediate_size
   slots,           // of this rank's tokens
   received_slots,  // of this rank's experts
   rows,            // that this rank sends

@@ -97,9 +97,8 @@ class Matcher {
     if (tensors_.contains(parameter.fqn)) {
       add_whole(found, parameter.fqn);
     } else if (const auto stack = expert_stack(parameter)) {
-      const std::string fused = stack->prefix + "gate_up_proj";
-      if (stack->projection != "down_proj" && tensors_.contains(fused))
-        add_half(found, fused, stack->projection == "gate_proj" ? 0 : 1);
+      if (parameter.fused && tensors_.contains(parameter.fused->tensor))
+        add_part(found, *parameter.fused);
       else
         add_experts(found, *stack);
     } else {
@@ -152,12 +151,12 @@ class Matcher {
       found.pieces.push_back({layout::whole_box(shape), at->file, at->tensor, 0, row_major_strides(shape)});
   }
 
-  void add_half(StoredParameter& found, const std::string& name, std::int64_t half) {
+  void add_part(StoredParameter& found, const base::FusedPart& fused) {
     const Shape& shape = found.parameter.shape;
-    const Shape stored{shape[0], 2 * shape[1], shape[2]};
-    if (const Located* at = take(name, stored))
-      found.pieces.push_back(
-          {layout::whole_box(shape), at->file, at->tensor, half * shape[1] * shape[2], row_major_strides(stored)});
+    const Shape stored{shape[0], fused.parts * shape[1], shape[2]};
+    if (const Located* at = take(fused.tensor, stored))
+      found.pieces.push_back({layout::whole_box(shape), at->file, at->tensor, fused.part * shape[1] * shape[2],
+                              row_major_strides(stored)});
   }
 
   void add_experts(StoredParameter& found, const ExpertStack& stack) {

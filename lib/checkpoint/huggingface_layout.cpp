@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -29,14 +30,17 @@ void add_separate(std::vector<HuggingFaceTensor>& tensors, const base::Parameter
                        {{stack.fqn, box_of_expert(stack.shape, e)}}});
 }
 
-HuggingFaceTensor fused(const base::ParameterSpec& gate, const base::ParameterSpec& up) {
-  base::expect(up.shape == gate.shape && up.fqn.ends_with(".up_proj"), "{} is followed by {}", gate.fqn, up.fqn);
-  HuggingFaceTensor tensor{gate.fqn.substr(0, gate.fqn.rfind('.')) + ".gate_up_proj", gate.shape, {}};
-  tensor.shape[1] *= 2;
-  for (std::int64_t e = 0; e < gate.shape[0]; ++e) {
-    tensor.sources.push_back({gate.fqn, box_of_expert(gate.shape, e)});
-    tensor.sources.push_back({up.fqn, box_of_expert(up.shape, e)});
-  }
+// Joins `parts`, the parameters that name one tensor of the fused form.
+HuggingFaceTensor fused(std::span<const base::ParameterSpec> parts) {
+  const auto& first = parts.front();
+  HuggingFaceTensor tensor{first.fused->tensor, first.shape, {}};
+  tensor.shape[1] *= first.fused->parts;
+  for (std::int64_t e = 0; e < first.shape[0]; ++e)
+    for (const auto& part : parts) tensor.sources.push_back({part.fqn, box_of_expert(part.shape, e)});
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    base::expect(parts[k].fused && parts[k].fused->tensor == tensor.name && parts[k].shape == first.shape &&
+                     parts[k].fused->part == static_cast<std::int64_t>(k),
+                 "{} is no part {} of {}", parts[k].fqn, k, tensor.name);
   return tensor;
 }
 
@@ -72,9 +76,11 @@ std::vector<HuggingFaceTensor> huggingface_tensors(const std::vector<base::Param
     const bool is_stack = is_expert_stack(parameter);
     if (is_stack && form == ExpertForm::separate) {
       add_separate(tensors, parameter);
-    } else if (is_stack && parameter.fqn.ends_with(".gate_proj")) {
-      base::expect(k + 1 < parameters.size(), "{} is the last parameter", parameter.fqn);
-      tensors.push_back(fused(parameter, parameters[++k]));
+    } else if (parameter.fused && form == ExpertForm::fused) {
+      const auto parts = static_cast<std::size_t>(parameter.fused->parts);
+      base::expect(k + parts <= parameters.size(), "parts of {} are missing", parameter.fused->tensor);
+      tensors.push_back(fused(std::span(parameters).subspan(k, parts)));
+      k += parts - 1;
     } else {
       tensors.push_back({parameter.fqn, parameter.shape, {{parameter.fqn, layout::whole_box(parameter.shape)}}});
     }

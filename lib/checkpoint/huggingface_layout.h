@@ -14,7 +14,7 @@ namespace tessera::checkpoint {
 
 enum class ExpertForm : std::uint8_t {
   separate,  // one tensor per expert and projection: what save_pretrained writes
-  fused      // gate_up_proj [E, 2I, H] and down_proj [E, H, I]: the names of the model's own state_dict
+  fused      // stacks [E, ...], some of them joined (FusedPart): the names of the model's own state_dict
 };
 
 // A box of whole rows of a parameter; its elements, row by row, are consecutive in the tensor.
@@ -34,8 +34,8 @@ struct HuggingFaceFile {
   std::vector<HuggingFaceTensor> tensors;
 };
 
-// Returns the tensors in the order of `parameters`. Precondition: these are all parameters of a model, and the up_proj
-// of a stack of experts follows its gate_proj.
+// Returns the tensors in the order of `parameters`. Precondition: these are all parameters of a model, and the parts of
+// a fused tensor follow each other.
 [[nodiscard]] std::vector<HuggingFaceTensor> huggingface_tensors(const std::vector<base::ParameterSpec>& parameters,
                                                                  ExpertForm form);
 

@@ -31,9 +31,7 @@ std::string line(std::string_view name, const std::string& value) { return fmt::
 
 std::string model_text(const architecture::ModelConfig& config) {
   const architecture::Architecture architecture(config, config::BalanceLoss::pooled);
-  return fmt::format("Qwen3-MoE, {} layers ({} with experts), hidden {}, {} experts, vocabulary {}; {} parameters",
-                     config.num_hidden_layers, config.moe_layers(), config.hidden_size, config.num_experts,
-                     config.vocab_size, base::format_count(architecture.total_parameters()));
+  return fmt::format("{}; {} parameters", architecture.describe(), base::format_count(architecture.total_parameters()));
 }
 
 std::string progress_text(const Progress& p) {

@@ -10,7 +10,7 @@
 
 #include "architecture/architecture.h"
 #include "device/numbers.h"
-#include "model/qwen3_moe.h"
+#include "model/model.h"
 
 namespace tessera::executor {
 

@@ -36,7 +36,10 @@ at::Tensor ExchangeRunner::sent_back(const Resource& name, std::int64_t rows, co
 
 void ExchangeRunner::start(const program::Instruction& i) {
   if (program_.exchange_groups[static_cast<std::size_t>(i.target)].empty()) return;
-  for (const auto& move : parts_.step(i.target).moves)
+  const auto& s = parts_.step(i.target);
+  const auto motion = i.direction == program::Direction::forward ? s.forward : s.backward;
+  base::expect(motion == architecture::Motion::rows, "{} cannot travel: only rows are sent", s.name());
+  for (const auto& move : s.moves)
     if (i.direction == program::Direction::forward || architecture::is_differentiable(move.first.kind)) send(i, move);
 }
 

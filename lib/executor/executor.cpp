@@ -21,21 +21,21 @@ UnitNumbers numbers_of(const std::vector<plan::Unit>& units) {
 
 model::Weights weights_of(const architecture::Step& step, const architecture::Architecture& architecture,
                           const UnitNumbers& units, fsdp::ParameterStore& store) {
-  model::Weights weights{};
+  model::Weights weights;
   if (step.unit.empty()) return weights;
   const auto unit = units.at(step.unit);
   const auto& uses = architecture.units()[unit].uses;
   for (const auto& u : step.uses) {
     const auto use = std::find(uses.begin(), uses.end(), u.use);
     base::expect(use != uses.end(), "unit {} does not hold {}", step.unit, u.use.fqn);
-    weights[static_cast<std::size_t>(u.role)] = &store.weight(unit, static_cast<std::size_t>(use - uses.begin()));
+    weights.push_back(&store.weight(unit, static_cast<std::size_t>(use - uses.begin())));
   }
   return weights;
 }
 
 }  // namespace
 
-Executor::Executor(const architecture::Architecture& architecture, const model::Qwen3Moe& model,
+Executor::Executor(const architecture::Architecture& architecture, const model::Model& model,
                    fsdp::ParameterStore& store, optim::Optimizer* optimizer, const mesh::Mesh& mesh,
                    ExecutorOptions options)
     : parts_{.architecture = architecture,

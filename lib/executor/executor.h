@@ -14,7 +14,7 @@ namespace tessera::executor {
 class Executor {
  public:
   // All references must outlive the executor. `optimizer` may be null where only evaluation programs run.
-  Executor(const architecture::Architecture& architecture, const model::Qwen3Moe& model, fsdp::ParameterStore& store,
+  Executor(const architecture::Architecture& architecture, const model::Model& model, fsdp::ParameterStore& store,
            optim::Optimizer* optimizer, const mesh::Mesh& mesh, ExecutorOptions options);
 
   // Runs the instructions of `program` one after the other. After *open* the ranks may agree to run no more of them (no

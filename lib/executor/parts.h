@@ -9,14 +9,14 @@
 #include "executor/timeline.h"
 #include "fsdp/parameter_store.h"
 #include "mesh/mesh.h"
-#include "model/qwen3_moe.h"
+#include "model/model.h"
 #include "optim/optimizer.h"
 
 namespace tessera::executor {
 
 struct Parts {
   const architecture::Architecture& architecture;
-  const model::Qwen3Moe& model;
+  const model::Model& model;
   fsdp::ParameterStore& store;
   optim::Optimizer* optimizer;  // may be null where only evaluation programs run
   const mesh::Mesh& mesh;

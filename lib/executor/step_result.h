@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/qwen3_moe.h"
+#include "model/values.h"
 
 namespace tessera::executor {
 

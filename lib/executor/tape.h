@@ -14,7 +14,7 @@
 #include "architecture/value.h"
 #include "executor/entry.h"
 #include "executor/value_checks.h"
-#include "model/qwen3_moe.h"
+#include "model/values.h"
 #include "program/program.h"
 
 namespace tessera::executor {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "architecture/architecture.h"
 #include "base/error.h"
 #include "model/normal_numbers.h"
 
@@ -82,24 +81,22 @@ void fill_normal(const base::ParameterSpec& parameter, const layout::Box& box, d
 
 }  // namespace
 
-void fill_initial_values(const base::ParameterSpec& parameter, const layout::Box& box,
-                         const architecture::ModelConfig& config, std::uint64_t seed, const at::Tensor& out) {
+void fill_initial_values(const base::ParameterSpec& parameter, const layout::Box& box, architecture::Initial initial,
+                         double deviation, std::uint64_t seed, const at::Tensor& out) {
   base::expect(out.is_contiguous() && out.device().is_cpu(), "{}: initial values are made in contiguous host memory",
                parameter.fqn);
   base::expect(out.sizes() == at::IntArrayRef(box.shape()), "{}: the tensor has another shape than the box",
                parameter.fqn);
   base::expect(layout::intersect(box, layout::whole_box(parameter.shape)) == box, "{}: box outside the parameter",
                parameter.fqn);
-  const auto role = architecture::role_of(parameter.fqn);
-  base::expect(role.has_value(), "{} is no parameter of Qwen3-MoE", parameter.fqn);
   if (out.numel() == 0) return;
-  if (architecture::is_norm(*role) || architecture::is_bias(*role)) {
-    out.fill_(architecture::is_norm(*role) ? 1 : 0);
+  if (initial != architecture::Initial::normal) {
+    out.fill_(initial == architecture::Initial::ones ? 1 : 0);
   } else if (out.scalar_type() == at::kFloat) {
-    fill_normal(parameter, box, config.initializer_range, seed, out.mutable_data_ptr<float>());
+    fill_normal(parameter, box, deviation, seed, out.mutable_data_ptr<float>());
   } else {
     base::expect(out.scalar_type() == at::kDouble, "{}: initial values are float32 or float64", parameter.fqn);
-    fill_normal(parameter, box, config.initializer_range, seed, out.mutable_data_ptr<double>());
+    fill_normal(parameter, box, deviation, seed, out.mutable_data_ptr<double>());
   }
 }
 

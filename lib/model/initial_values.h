@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "architecture/model_config.h"
+#include "architecture/block.h"
 #include "base/parameter_spec.h"
 #include "base/tensor_fwd.h"
 #include "layout/block.h"
@@ -14,9 +14,9 @@ namespace tessera::model {
 // the float64 value rounded). A value depends on (seed, FQN, index of the element in the whole parameter) alone, and is
 // made by IEEE operations that every machine rounds alike.
 //
-// The distribution is HuggingFace's (Qwen3MoePreTrainedModel._init_weights): normal with standard deviation
-// `initializer_range`; gains of norms 1; biases 0. Precondition: `parameter` is one of the model's, `box` lies in it.
-void fill_initial_values(const base::ParameterSpec& parameter, const layout::Box& box,
-                         const architecture::ModelConfig& config, std::uint64_t seed, const at::Tensor& out);
+// `deviation` is that of Initial::normal (initializer_range). The distributions are HuggingFace's
+// (Qwen3MoePreTrainedModel._init_weights). Precondition: `box` lies in the parameter.
+void fill_initial_values(const base::ParameterSpec& parameter, const layout::Box& box, architecture::Initial initial,
+                         double deviation, std::uint64_t seed, const at::Tensor& out);
 
 }  // namespace tessera::model

@@ -161,8 +161,10 @@ void fill_masters(const Blueprint& blueprint, fsdp::ParameterStore& store) {
   if (model.model_path.empty()) {
     for (auto& p : store.parameters()) {
       const auto on_host = p.master.is_cpu() ? p.master : at::empty_like(p.master, at::kCPU);
-      model::fill_initial_values(p.placement.parameter, p.box, blueprint.architecture.config(),
-                                 blueprint.settings.train.seed, on_host);
+      const auto& parameter = p.placement.parameter;
+      model::fill_initial_values(parameter, p.box, blueprint.architecture.initial_of(parameter.fqn),
+                                 blueprint.architecture.config().initializer_range, blueprint.settings.train.seed,
+                                 on_host);
       if (!p.master.is_cpu()) p.master.copy_(on_host);
     }
     return;
@@ -324,9 +326,8 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
     else
       restored_ = checkpoint::restore(*stored, *store_, *optimizer_, rank_, world->size());
   });
-  model_ =
-      std::make_unique<model::Qwen3Moe>(blueprint_.architecture, blueprint_.numbers,
-                                        blueprint_.settings.model.router_z_loss_coef, owners_of(blueprint_, rank_));
+  model_ = std::make_unique<model::Model>(blueprint_.architecture, blueprint_.numbers,
+                                          blueprint_.settings.model.router_z_loss_coef, owners_of(blueprint_, rank_));
   executor_ = std::make_unique<executor::Executor>(blueprint_.architecture, *model_, *store_, optimizer_.get(), mesh_,
                                                    executor_options(blueprint_));
 }

@@ -20,7 +20,7 @@
 #include "fsdp/parameter_store.h"
 #include "layout/layout.h"
 #include "mesh/mesh.h"
-#include "model/qwen3_moe.h"
+#include "model/model.h"
 #include "optim/optimizer.h"
 #include "optim/weight_decay.h"
 #include "plan/parallel_plan.h"
@@ -82,7 +82,7 @@ class Assembly {
   [[nodiscard]] fsdp::ParameterStore& store() { return *store_; }
   [[nodiscard]] optim::Optimizer& optimizer() { return *optimizer_; }
   [[nodiscard]] executor::Executor& executor() { return *executor_; }
-  [[nodiscard]] const model::Qwen3Moe& model() const { return *model_; }
+  [[nodiscard]] const model::Model& model() const { return *model_; }
   [[nodiscard]] const program::MemoryPlan& memory_plan() const { return memory_plan_; }
   // What this rank read of `stored`.
   [[nodiscard]] const checkpoint::Restored& restored() const { return restored_; }
@@ -96,7 +96,7 @@ class Assembly {
   std::map<std::pair<program::StepKind, std::int64_t>, program::Program> programs_;  // by micro-steps
   program::MemoryPlan memory_plan_;
   std::unique_ptr<fsdp::ParameterStore> store_;
-  std::unique_ptr<model::Qwen3Moe> model_;
+  std::unique_ptr<model::Model> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<executor::Executor> executor_;
   checkpoint::Restored restored_;

@@ -54,12 +54,6 @@ std::string describe_data(const data::Dataset& dataset) {
                      base::format_count(dataset.windows(0)), dataset.seq_len());
 }
 
-std::string describe_model(const architecture::ModelConfig& c) {
-  return fmt::format("Qwen3-MoE, {} layers ({} with experts), hidden {}, {} experts ({} per token), vocabulary {}",
-                     c.num_hidden_layers, c.moe_layers(), c.hidden_size, c.num_experts, c.num_experts_per_tok,
-                     c.vocab_size);
-}
-
 std::string_view precision_name(at::ScalarType compute) {
   return compute == at::kBFloat16 ? "bfloat16 (masters float32)" : compute == at::kDouble ? "float64" : "float32";
 }
@@ -96,7 +90,7 @@ StartPage start_page(const Assembly& assembly, const data::Dataset& training, co
   const auto& train = b.settings.train;
   const auto micro_steps = b.micro_steps(b.global_batch);
   StartPage page;
-  page.model = describe_model(b.architecture.config());
+  page.model = b.architecture.describe();
   page.total_parameters = b.architecture.total_parameters();
   page.active_parameters = b.architecture.active_parameters();
   page.data = describe_data(training);

@@ -13,7 +13,6 @@
 namespace tessera::test {
 namespace {
 
-using architecture::SegmentKind;
 using architecture::Step;
 using K = architecture::ValueKind;
 
@@ -42,9 +41,9 @@ struct Subject {
 };
 
 // A fault that changes one value behind the segments that write it.
-ComposedModel::Fault change(SegmentKind segment, K kind, std::function<at::Tensor(const at::Tensor&)> changed) {
+ComposedModel::Fault change(std::string_view segment, K kind, std::function<at::Tensor(const at::Tensor&)> changed) {
   return [=](const Step& step, model::Values& values) {
-    if (step.segment != segment) return;
+    if (step.kind != segment) return;
     at::Tensor& value = values.at({kind, step.layer});
     value = changed(value);
   };
@@ -57,14 +56,14 @@ TEST_CASE("without a fault the oracle finds no difference") {
 
 TEST_CASE("attention scores twice as large are found") {
   Subject subject("base");
-  subject.fault = change(SegmentKind::project, K::query, [](const at::Tensor& query) { return at::mul(query, 2); });
+  subject.fault = change("project", K::query, [](const at::Tensor& query) { return at::mul(query, 2); });
   CHECK_FALSE(subject.differences_found().empty());
 }
 
 TEST_CASE("a router whose softmax is taken twice is found") {
   Subject subject("base");
   subject.fault = [&subject](const Step& step, model::Values& values) {
-    if (step.segment != SegmentKind::route) return;
+    if (step.kind != "route") return;
     // A softmax over each token's slot weights, which were probabilities already.
     const std::int64_t k = subject.config.num_experts_per_tok;
     at::Tensor& weight = values.at({K::slot_weight, step.layer});
@@ -87,7 +86,7 @@ TEST_CASE("a transposed weight is found") {
 TEST_CASE("a missing residual is found") {
   Subject subject("base");
   subject.fault = [](const Step& step, model::Values& values) {
-    if (step.segment != SegmentKind::merge || step.layer != 1) return;
+    if (step.kind != "merge" || step.layer != 1) return;
     at::Tensor& hidden = values.at({K::hidden, step.layer + 1});
     hidden = at::sub(hidden, values.at({K::residual, step.layer}));
   };
@@ -102,7 +101,7 @@ TEST_CASE("another epsilon of the norms is found") {
 
 TEST_CASE("keys turned by one position too many are found") {
   Subject subject("base");
-  subject.fault = change(SegmentKind::project, K::key, [&subject](const at::Tensor& key) {
+  subject.fault = change("project", K::key, [&subject](const at::Tensor& key) {
     const at::Tensor ones = at::full_like(subject.batch.positions, 1);
     return ops::rotate(key, ops::rotary_tables(ones, subject.config.rope_theta, subject.config.head_dim, at::kFloat));
   });
@@ -126,7 +125,7 @@ TEST_CASE("positions that were rounded to bfloat16 are found") {
 TEST_CASE("a k-th slot weight that was not renormalised is found") {
   Subject subject("norm_topk_prob");
   subject.fault = [&subject](const Step& step, model::Values& values) {
-    if (step.segment != SegmentKind::route) return;
+    if (step.kind != "route") return;
     // The smallest weight of each token is multiplied by what it was divided by, made up here: 0.9.
     const std::int64_t k = subject.config.num_experts_per_tok;
     at::Tensor& weight = values.at({K::slot_weight, step.layer});
@@ -149,8 +148,8 @@ TEST_CASE("a mask whose borders are off by one is found") {
 
 TEST_CASE("a norm in bfloat16 is found") {
   Subject subject("base");
-  subject.fault = change(SegmentKind::route, K::normed,
-                         [](const at::Tensor& normed) { return normed.to(at::kBFloat16).to(at::kFloat); });
+  subject.fault =
+      change("route", K::normed, [](const at::Tensor& normed) { return normed.to(at::kBFloat16).to(at::kFloat); });
   CHECK_FALSE(subject.differences_found().empty());
 }
 

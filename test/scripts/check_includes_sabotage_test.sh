@@ -41,10 +41,10 @@ expect_offence 'lib/data/order.h:1: data may not include <ATen/core/Tensor.h> of
     'lib/comm/nccl/b.cpp:1: "a.h" names no room' 'lib/unlisted is not in the table' 'offences: 5'
 
 # What a step is called is the model's own business.
-fresh_copy; printf 'bool is_head(SegmentKind kind) { return kind == SegmentKind::head; }  // SegmentKind::route\n' \
+fresh_copy; printf 'bool is_lookup(std::string_view kind) { return kind == architecture::embedding::lookup; }  // ValueKind::ids\n' \
   >"$copy/lib/program/sabotage.cpp"
 cp "$copy/lib/program/sabotage.cpp" "$copy/lib/model/sabotage.cpp"
-expect_offence 'lib/program/sabotage.cpp:1: program names SegmentKind::head (names: only architecture' 'offences: 1'
+expect_offence 'lib/program/sabotage.cpp:1: program names architecture::embedding::lookup (names: only architecture' 'offences: 1'
 
 # CUDA's headers, and LibTorch's for it, have their folders; NCCL's have one; also in files for nvcc.
 fresh_copy; mkdir -p "$copy/lib/device/cuda" "$copy/lib/comm/nccl"

@@ -29,7 +29,7 @@ ComposedModel::ComposedModel(const architecture::Architecture& architecture, dev
       auto weight = std::make_unique<device::Weight>(value.sizes().vec(), numbers.compute, numbers.master);
       weight->bind_value(value.mutable_data_ptr());
       weight->bind_gradient(gradients_.at(use.use.fqn).mutable_data_ptr());
-      of_step[static_cast<std::size_t>(use.role)] = weight.get();
+      of_step.push_back(weight.get());
       weights_.push_back(std::move(weight));
     }
   }
@@ -64,7 +64,7 @@ model::HeadSums ComposedModel::run(const Batch& batch, const model::StepFacts& f
   model::HeadSums sums;
   for (const Step& step : architecture_.steps()) {
     if (step.type == Step::Type::segment) {
-      if (step.segment == architecture::SegmentKind::head) count_balance();
+      if (step.measures_loss) count_balance();
       run_segment(step, mode, facts, sums);
     }
     for (const auto& [from, to] : step.moves) values_[to] = model::delivered(to.kind, values_.at(from), 1);
@@ -82,7 +82,7 @@ void ComposedModel::run_segment(const Step& step, Mode mode, const model::StepFa
     ran.inputs[id] = leaf ? value.detach().requires_grad_() : value;
   }
   model::Values seen = ran.inputs;
-  if (step.segment == architecture::SegmentKind::head) {
+  if (step.measures_loss) {
     sums = model_.run_head(step, seen, weights_of_step_[index], facts);
   } else {
     model_.run(step, seen, weights_of_step_[index]);
@@ -145,8 +145,8 @@ Batch batch_of(const model::Values& values) {
 void fill_initial_values(const architecture::Architecture& architecture, const ComposedModel& model,
                          std::uint64_t seed) {
   for (const base::ParameterSpec& parameter : architecture.parameters())
-    model::fill_initial_values(parameter, layout::whole_box(parameter.shape), architecture.config(), seed,
-                               model.parameter(parameter.fqn));
+    model::fill_initial_values(parameter, layout::whole_box(parameter.shape), architecture.initial_of(parameter.fqn),
+                               architecture.config().initializer_range, seed, model.parameter(parameter.fqn));
 }
 
 }  // namespace tessera::test

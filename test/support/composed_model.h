@@ -13,7 +13,7 @@
 #include "architecture/architecture.h"
 #include "device/numbers.h"
 #include "device/weight.h"
-#include "model/qwen3_moe.h"
+#include "model/model.h"
 
 namespace tessera::test {
 
@@ -73,7 +73,7 @@ class ComposedModel {
   void backward_segment(Ran& ran, model::Values& gradients);
 
   const architecture::Architecture& architecture_;
-  model::Qwen3Moe model_;
+  model::Model model_;
   std::map<std::string, at::Tensor> parameters_, gradients_;
   std::vector<std::unique_ptr<device::Weight>> weights_;
   std::vector<model::Weights> weights_of_step_;  // in the order of the steps

@@ -11,7 +11,6 @@
 
 namespace tessera::test {
 
-using architecture::Role;
 using architecture::ValueKind;
 
 namespace {
@@ -91,13 +90,13 @@ class ExchangePlan {
   }
 
  private:
-  [[nodiscard]] std::string extra_of(Role role, std::int64_t layer) const {
-    return plan::PlacementIndex(blueprint_.placements).of(architecture::parameter_fqn(role, layer)).extra;
+  [[nodiscard]] std::string extra_of(const std::string& fqn) const {
+    return plan::PlacementIndex(blueprint_.placements).of(fqn).extra;
   }
 
   // Counts, ids; rows there and their gradients back.
   void add_ids(const architecture::ModelConfig& config, Bytes& bytes) {
-    const auto group = extra_of(Role::embedding, 0);
+    const auto group = extra_of("model.embed_tokens.weight");
     if (group.empty()) return;
     const auto owner = owner_of_each(blueprint_, group, config.vocab_size);
     const auto self = blueprint_.layout.position(rank_, group);
@@ -111,7 +110,7 @@ class ExchangePlan {
 
   // Counts; rows to their owners, partial sums back, and the gradients of both; weights and their gradients, places.
   void add_tokens(const architecture::ModelConfig& config, std::int32_t layer, Bytes& bytes) {
-    const auto group = extra_of(Role::experts_gate, layer);
+    const auto group = extra_of(architecture::layer_fqn(layer, "mlp.experts.gate_proj"));
     if (group.empty()) return;
     const auto owner = owner_of_each(blueprint_, group, config.num_experts);
     const auto self = blueprint_.layout.position(rank_, group);

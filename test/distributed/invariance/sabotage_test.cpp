@@ -115,8 +115,9 @@ void add_value_faults(std::vector<Fault>& faults) {
                         auto box = p.box;
                         const auto experts = p.placement.parameter.shape.front();
                         box.dims[0] = {experts - p.box.dims[0].end, experts - p.box.dims[0].begin};
-                        model::fill_initial_values(p.placement.parameter, box, b.architecture.config(),
-                                                   b.settings.train.seed, p.master);
+                        model::fill_initial_values(
+                            p.placement.parameter, box, b.architecture.initial_of(p.placement.parameter.fqn),
+                            b.architecture.config().initializer_range, b.settings.train.seed, p.master);
                       }
                     }}});
   faults.push_back({.name = "initial values differ by rank", .sabotage = {.blueprint = [](train::Blueprint& blueprint) {

@@ -100,7 +100,7 @@ TEST_CASE("after five steps every rank routes with the same router, and no two e
     for (const auto& step : start.steps(5)) train_step(assembly, step);
     const auto whole = gathered_masters(assembly);
     for (const std::int64_t layer : {1, 2}) {
-      const auto router = architecture::parameter_fqn(architecture::Role::router, layer);
+      const auto router = architecture::layer_fqn(layer, "mlp.gate.weight");
       CHECK_FALSE(at::equal(whole.at(router), initial.at(router)));
       const auto used = as_used(assembly, router);
       CHECK(at::equal(used, whole.at(router)));
@@ -108,7 +108,7 @@ TEST_CASE("after five steps every rank routes with the same router, and no two e
       CHECK(hashes == std::vector<std::uint64_t>(hashes.size(), hashes.front()));
 
       // An owner computes with its own experts alone.
-      const auto stack = architecture::parameter_fqn(architecture::Role::experts_up, layer);
+      const auto stack = architecture::layer_fqn(layer, "mlp.experts.up_proj");
       const auto own = as_used(assembly, stack);
       std::int64_t next = 0;
       for (std::int64_t e = 0; e < expert_total; ++e) {
@@ -147,7 +147,7 @@ TEST_CASE("a router that differs on one rank is seen there") {
   const SmallRun files;
   Start start(files.settings({"--train.accelerator.fsdp_config.fsdp_mode", "ddp"}), world().communicator());
   auto& assembly = start.assembly();
-  const auto router = architecture::parameter_fqn(architecture::Role::router, 1);
+  const auto router = architecture::layer_fqn(1, "mlp.gate.weight");
   const auto last = static_cast<std::size_t>(world().size() - 1);
   if (world().rank() == static_cast<std::int64_t>(last)) assembly.store().parameter(router).master.mul_(1.5);
   const auto hashes = hashes_of_ranks(hash_of(as_used(assembly, router)));

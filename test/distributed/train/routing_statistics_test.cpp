@@ -34,7 +34,7 @@ struct Routing {
 Routing routing_of(const ComposedModel& model) {
   Routing routing{{}, at::zeros({moe_layers, routed_experts}, at::kDouble)};
   for (std::int32_t layer = 1; layer <= moe_layers; ++layer) {
-    const auto& router = model.parameter(architecture::parameter_fqn(architecture::Role::router, layer));
+    const auto& router = model.parameter(architecture::layer_fqn(layer, "mlp.gate.weight"));
     const auto probability = at::softmax(model.value(ValueKind::normed, layer).matmul(router.t()), -1);
     routing.probability.select(0, layer - 1).copy_(probability.mean(0));
     auto& slots = routing.slots.emplace_back(routed_experts);

@@ -45,44 +45,53 @@ TEST_CASE("parameters come in HuggingFace's order of modules") {
 }
 
 TEST_CASE("shapes are HuggingFace's") {
-  const ModelConfig config = test::example_config();
-  const auto shape = [&](Role role) { return parameter_shape(role, config); };
+  ModelConfig config = test::example_config();
+  config.attention_bias = true;
+  const Architecture architecture(config, BalanceLoss::pooled);
+  const auto shape = [&](const char* name) { return architecture.shape_of(layer_fqn(1, name)); };
   using Shape = std::vector<std::int64_t>;
-  CHECK(shape(Role::embedding) == Shape{31, 15});
-  CHECK(shape(Role::query) == Shape{24, 15});
-  CHECK(shape(Role::key) == Shape{12, 15});
-  CHECK(shape(Role::value_bias) == Shape{12});
-  CHECK(shape(Role::output) == Shape{15, 24});
-  CHECK(shape(Role::query_norm) == Shape{4});
-  CHECK(shape(Role::router) == Shape{7, 15});
-  CHECK(shape(Role::experts_gate) == Shape{7, 11, 15});
-  CHECK(shape(Role::experts_up) == Shape{7, 11, 15});
-  CHECK(shape(Role::experts_down) == Shape{7, 15, 11});
-  CHECK(shape(Role::dense_up) == Shape{17, 15});
-  CHECK(shape(Role::dense_down) == Shape{15, 17});
+  CHECK(architecture.shape_of("model.embed_tokens.weight") == Shape{31, 15});
+  CHECK(architecture.shape_of("lm_head.weight") == Shape{31, 15});
+  CHECK(shape("self_attn.q_proj.weight") == Shape{24, 15});
+  CHECK(shape("self_attn.k_proj.weight") == Shape{12, 15});
+  CHECK(shape("self_attn.v_proj.bias") == Shape{12});
+  CHECK(shape("self_attn.o_proj.weight") == Shape{15, 24});
+  CHECK(shape("self_attn.o_proj.bias") == Shape{15});
+  CHECK(shape("self_attn.q_norm.weight") == Shape{4});
+  CHECK(shape("mlp.gate.weight") == Shape{7, 15});
+  CHECK(shape("mlp.experts.gate_proj") == Shape{7, 11, 15});
+  CHECK(shape("mlp.experts.up_proj") == Shape{7, 11, 15});
+  CHECK(shape("mlp.experts.down_proj") == Shape{7, 15, 11});
+  CHECK(architecture.shape_of(layer_fqn(0, "mlp.up_proj.weight")) == Shape{17, 15});
+  CHECK(architecture.shape_of(layer_fqn(0, "mlp.down_proj.weight")) == Shape{15, 17});
+  CHECK_THROWS_AS(architecture.shape_of("model.layers.0.mlp.gate.weight"), std::logic_error);  // it is a dense layer
 }
 
-TEST_CASE("a role is found again from its name") {
-  for (int i = 0; i < static_cast<int>(Role::count_); ++i) {
-    const auto role = static_cast<Role>(i);
-    INFO(parameter_fqn(role, 12));
-    CHECK(role_of(parameter_fqn(role, 12)) == role);
-  }
-  for (const char* name : {"", "model", "model.layers.", "model.layers.1", "model.layers.x.mlp.gate.weight",
-                           "model.layers..mlp.gate.weight", "model.layers.1.model.norm.weight", "mlp.gate.weight",
-                           "model.layers.1.mlp.gate.weight.more"}) {
-    INFO(name);
-    CHECK_FALSE(role_of(name).has_value());
+TEST_CASE("gains begin with ones, biases with zeros, matrices and stacks with normal numbers") {
+  ModelConfig config = test::example_config();
+  config.attention_bias = true;
+  const Architecture architecture(config, BalanceLoss::pooled);
+  for (const base::ParameterSpec& parameter : architecture.parameters()) {
+    INFO(parameter.fqn);
+    const auto expected = parameter.shape.size() > 1         ? Initial::normal
+                          : parameter.fqn.ends_with(".bias") ? Initial::zeros
+                                                             : Initial::ones;
+    CHECK(architecture.initial_of(parameter.fqn) == expected);
   }
 }
 
-TEST_CASE("vectors are norms or biases, and nothing else is") {
-  const ModelConfig config = test::example_config();
-  for (int i = 0; i < static_cast<int>(Role::count_); ++i) {
-    const auto role = static_cast<Role>(i);
-    CHECK((is_norm(role) || is_bias(role)) == (parameter_shape(role, config).size() == 1));
-    CHECK_FALSE((is_norm(role) && is_bias(role)));
+TEST_CASE("the fused form stacks gate and up of each layer with experts") {
+  const Architecture architecture(test::example_config(), BalanceLoss::pooled);
+  std::vector<std::string> fused;
+  for (const base::ParameterSpec& parameter : architecture.parameters()) {
+    if (!parameter.fused) continue;
+    fused.push_back(parameter.fqn);
+    CHECK(parameter.fused->tensor == parameter.fqn.substr(0, parameter.fqn.rfind('.')) + ".gate_up_proj");
+    CHECK(parameter.fused->part == (parameter.fqn.ends_with("gate_proj") ? 0 : 1));
+    CHECK(parameter.fused->parts == 2);
   }
+  CHECK(fused == std::vector<std::string>{layer_fqn(1, "mlp.experts.gate_proj"), layer_fqn(1, "mlp.experts.up_proj"),
+                                          layer_fqn(2, "mlp.experts.gate_proj"), layer_fqn(2, "mlp.experts.up_proj")});
 }
 
 TEST_CASE("active parameters leave out the experts that were not chosen") {

@@ -31,6 +31,18 @@ TEST_CASE("forward work is 2 multiply-adds per token and active weight, and atte
         test::about(2.0 * tokens * static_cast<double>(weights) + 3 * attention).epsilon(1e-12));
 }
 
+TEST_CASE(
+    "backward takes the forward's work for the inputs and again for the weights, attention twice for the inputs") {
+  const Architecture architecture(test::example_config(), config::BalanceLoss::pooled);
+  for (const Step& step : architecture.steps()) {
+    INFO(step.name());
+    const StepCost cost = architecture.cost(step, {.tokens = 26, .sequences = 2});
+    const bool has_weights = step.kind != "attend";
+    CHECK(cost.backward_input_flops == (has_weights ? 1 : 2) * cost.forward_flops);
+    CHECK(cost.backward_weight_flops == (has_weights ? cost.forward_flops : 0));
+  }
+}
+
 TEST_CASE("no tokens cost nothing") {
   const Architecture architecture(test::example_config(), config::BalanceLoss::pooled);
   for (const Step& step : architecture.steps()) {
@@ -47,6 +59,8 @@ TEST_CASE("bytes of values follow their shapes") {
   CHECK(value_bytes(ValueKind::slot_token, config, {.tokens = 13, .sequences = 1}, 4) == 13 * 3 * 8);
   CHECK(value_bytes(ValueKind::slot_weight, config, {.tokens = 13, .sequences = 1}, 4) == 13 * 3 * 4);
   CHECK(value_bytes(ValueKind::router_count, config, {.tokens = 13, .sequences = 5}, 4) == 5 * 7 * 8);
+  CHECK(value_bytes(ValueKind::slot_weight, config, {.tokens = 13, .sequences = 1}, 2) == 13 * 3 * 4);  // wide
+  CHECK(value_bytes(ValueKind::rotary_sine, config, {.tokens = 13, .sequences = 1}, 2) == 13 * 2 * 4);
   CHECK(value_bytes(ValueKind::unique_ids, config, {.tokens = 1000, .sequences = 1}, 4) == 31 * 8);
 }
 

@@ -1,6 +1,6 @@
 // If this failed, the description of the model would be inconsistent: a segment would read a value that no segment
 // writes, or no unit would gather a parameter.
-#include "architecture/steps.h"
+#include "architecture/architecture.h"
 
 #include <algorithm>
 #include <map>
@@ -27,6 +27,10 @@ std::vector<ModelConfig> configs() {
   sparse.num_hidden_layers = 5;
   sparse.decoder_sparse_step = 2;
   return {plain, biased, dense, sparse};
+}
+
+std::vector<Step> steps_of(const ModelConfig& config, BalanceLoss balance) {
+  return Architecture(config, balance).steps();
 }
 
 constexpr BalanceLoss balances[] = {BalanceLoss::pooled, BalanceLoss::per_layer, BalanceLoss::sequence};
@@ -83,22 +87,22 @@ TEST_CASE("the uses cover every parameter, once but for a tied head") {
   }
 }
 
-TEST_CASE("a use carries the role that its segment takes the parameter for") {
+TEST_CASE("a use carries the name that its segment has for the parameter") {
   ModelConfig config = test::example_config();
   config.tie_word_embeddings = true;
   for (const Step& step : steps_of(config, BalanceLoss::pooled))
     for (const ParameterUse& use : step.uses)
-      if (use.role == Role::head) {
+      if (use.name == "lm_head.weight") {
         CHECK(use.use == plan::Use{"model.embed_tokens.weight", plan::UseKind::whole});
       } else {
-        CHECK(use.use.fqn == parameter_fqn(use.role, step.layer));
+        CHECK(use.use.fqn == (step.layer < 0 ? std::string(use.name) : layer_fqn(step.layer, use.name)));
       }
 }
 
 TEST_CASE("experts and the lookup are owned, all else is whole") {
   for (const Step& step : steps_of(test::example_config(), BalanceLoss::pooled))
     for (const ParameterUse& use : step.uses) {
-      const bool owned = step.segment == SegmentKind::experts || step.segment == SegmentKind::lookup;
+      const bool owned = step.kind == "experts" || step.kind == "lookup";
       CHECK(use.use.kind == (owned ? plan::UseKind::owned : plan::UseKind::whole));
     }
 }

@@ -27,12 +27,13 @@ TEST_CASE("what carries a gradient is computed again, and what is kept carries n
     CHECK(is_kept(static_cast<K>(kind)) != is_differentiable(static_cast<K>(kind)));
 }
 
-TEST_CASE("integers carry no gradient, floating numbers do, and they are where the run computes") {
+TEST_CASE("integers carry no gradient, floating numbers but the rotary tables do, and they are where the run computes") {
   for (std::size_t kind = 0; kind < value_kinds; ++kind) {
     const auto& traits = traits_of(static_cast<K>(kind));
     CAPTURE(traits.name);
-    CHECK((traits.type == NumberType::index) != traits.carries_gradient);
-    if (traits.carries_gradient) CHECK(traits.memory == Memory::run);
+    const bool is_constant = traits.kind == K::rotary_cosine || traits.kind == K::rotary_sine;
+    CHECK((traits.type == NumberType::index || is_constant) != traits.carries_gradient);
+    if (traits.type != NumberType::index) CHECK(traits.memory == Memory::run);
   }
 }
 

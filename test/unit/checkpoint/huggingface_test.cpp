@@ -22,8 +22,8 @@ const std::string experts = "model.layers.0.mlp.experts.";
 // Three experts of 5 x 7, an embedding, a head.
 Specs specs() {
   return {{"model.embed_tokens.weight", {3, 7}},
-          {experts + "gate_proj", {3, 5, 7}},
-          {experts + "up_proj", {3, 5, 7}},
+          {experts + "gate_proj", {3, 5, 7}, base::FusedPart{experts + "gate_up_proj", 0, 2}},
+          {experts + "up_proj", {3, 5, 7}, base::FusedPart{experts + "gate_up_proj", 1, 2}},
           {experts + "down_proj", {3, 7, 5}},
           {"lm_head.weight", {3, 7}}};
 }

@@ -62,8 +62,8 @@ std::vector<base::ParameterSpec> two_parameters() {
   std::vector<base::ParameterSpec> list;
   for (const base::ParameterSpec& spec : names_of_model()) {
     if (spec.fqn == stack + "gate_up_proj") {
-      list.push_back({stack + "gate_proj", {experts, inner, hidden}});
-      list.push_back({stack + "up_proj", {experts, inner, hidden}});
+      list.push_back({stack + "gate_proj", {experts, inner, hidden}, base::FusedPart{spec.fqn, 0, 2}});
+      list.push_back({stack + "up_proj", {experts, inner, hidden}, base::FusedPart{spec.fqn, 1, 2}});
     } else {
       list.push_back(spec);
     }
@@ -114,7 +114,9 @@ TEST_CASE("experts are told apart by their names, not by their shapes, whatever 
     CAPTURE(e, i, h);
     const std::int64_t pair = i * h;
     const std::vector<base::ParameterSpec> specs{
-        {stack + "gate_proj", {e, i, h}}, {stack + "up_proj", {e, i, h}}, {stack + "down_proj", {e, h, i}}};
+        {stack + "gate_proj", {e, i, h}, base::FusedPart{stack + "gate_up_proj", 0, 2}},
+        {stack + "up_proj", {e, i, h}, base::FusedPart{stack + "gate_up_proj", 1, 2}},
+        {stack + "down_proj", {e, h, i}}};
     // Expert x, projection p, element k is (3 x + p) pair + k, in one tensor for each.
     std::vector<TestTensor> per_expert;
     for (std::int64_t x = 0; x < e; ++x)

@@ -1,6 +1,6 @@
 // If this failed, segments would not fit together: recomputation, micro-batches or experts of several owners would
 // change values. test/oracle checks that the composed model is HuggingFace's.
-#include "model/qwen3_moe.h"
+#include "model/model.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/equal.h>
@@ -21,8 +21,6 @@ namespace tessera::model {
 namespace {
 
 using architecture::Architecture;
-using architecture::Role;
-using architecture::SegmentKind;
 using architecture::Step;
 using architecture::ValueId;
 using config::BalanceLoss;
@@ -163,7 +161,7 @@ TEST_CASE("the router z-loss is the mean square of logsumexp over tokens and lay
   const Sums sums = known(model.evaluate(batch_of(0, 3), facts_of(3, 1, 1.0 / (15 * 2))));
   double expected = 0;
   for (const std::int32_t layer : {0, 2}) {
-    const at::Tensor& router = model.parameter(architecture::parameter_fqn(Role::router, layer));
+    const at::Tensor& router = model.parameter(architecture::layer_fqn(layer, "mlp.gate.weight"));
     const at::Tensor logits = at::matmul(model.value(K::normed, layer), router.t());
     expected += at::logsumexp(logits, {1}).pow(2).sum().item<double>() / (15 * 2);
   }
@@ -202,23 +200,23 @@ TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") 
 struct Layer {
   Layer(const Architecture& architecture, std::int32_t index) {
     for (const Step& step : architecture.steps())
-      if (step.layer == index && step.type == Step::Type::segment) steps[step.segment] = step;
+      if (step.layer == index && step.type == Step::Type::segment) steps[step.kind] = step;
   }
-  std::map<SegmentKind, Step> steps;
+  std::map<std::string_view, Step> steps;
 };
 
 // Weights of the experts [first, last) of `model`.
 struct LocalExperts {
   LocalExperts(const ComposedModel& model, std::int32_t layer, std::int64_t first, std::int64_t last) {
-    for (const Role role : {Role::experts_gate, Role::experts_up, Role::experts_down}) {
-      const at::Tensor local = model.parameter(architecture::parameter_fqn(role, layer)).slice(0, first, last);
+    for (const char* name : {"mlp.experts.gate_proj", "mlp.experts.up_proj", "mlp.experts.down_proj"}) {
+      const at::Tensor local = model.parameter(architecture::layer_fqn(layer, name)).slice(0, first, last);
       auto weight = std::make_unique<device::Weight>(local.sizes().vec(), at::kDouble, at::kDouble);
       weight->bind_value(local.mutable_data_ptr());
-      by_role[static_cast<std::size_t>(role)] = weight.get();
+      in_order.push_back(weight.get());
       owned.push_back(std::move(weight));
     }
   }
-  Weights by_role{};
+  Weights in_order;
   std::vector<std::unique_ptr<device::Weight>> owned;
 };
 
@@ -230,13 +228,13 @@ TEST_CASE("experts of several owners give what one owner gives") {
   static_cast<void>(composed.evaluate(batch_of(0, 3), facts_of(3, 1)));
   const Layer layer(architecture, 2);
   const std::vector<std::int64_t> bounds{0, 3, 6, 7, 7};  // the last owner has none
-  const Qwen3Moe model(architecture, all_float64, 0,
-                       {{architecture::parameter_fqn(Role::experts_gate, 2), {.bounds = bounds}}});
+  const Model model(architecture, all_float64, 0,
+                    {{architecture::layer_fqn(2, "mlp.experts.gate_proj"), {.bounds = bounds}}});
 
   Values values;
   for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::slot_count, K::residual})
     values[{kind, 2}] = composed.value(kind, 2);
-  model.run(layer.steps.at(SegmentKind::pack), values, {});
+  model.run(layer.steps.at("pack"), values, {});
   const at::Tensor row_count = values.at({K::row_count, 2});
   REQUIRE(row_count.numel() == 4);
   CHECK(row_count[3].item<std::int64_t>() == 0);
@@ -255,13 +253,13 @@ TEST_CASE("experts of several owners give what one owner gives") {
                     {{K::source_row_count, 2}, at::tensor({rows})},
                     {{K::source_expert_count, 2}, counts.unsqueeze(0)}};
     const LocalExperts experts(composed, 2, first, last);
-    model.run(layer.steps.at(SegmentKind::experts), received, experts.by_role);
+    model.run(layer.steps.at("experts"), received, experts.in_order);
     returned.push_back(received.at({K::expert_rows, 2}));
     row += rows;
     slot += slots;
   }
   values[{K::combined_rows, 2}] = at::cat(returned);
-  model.run(layer.steps.at(SegmentKind::merge), values, {});
+  model.run(layer.steps.at("merge"), values, {});
   CHECK(difference(values.at({K::hidden, 3}), composed.value(K::hidden, 3)) < 1e-12);
 }
 
@@ -271,22 +269,20 @@ TEST_CASE("slots that are already there are kept, also if the router would now c
   test::fill_weights(architecture, composed);
   static_cast<void>(composed.evaluate(batch_of(0, 3), facts_of(3, 1)));
   const Layer layer(architecture, 0);
-  const Qwen3Moe model(architecture, all_float64, 0, {});
+  const Model model(architecture, all_float64, 0, {});
 
-  const std::string router_name = architecture::parameter_fqn(Role::router, 0);
-  const std::string norm_name = architecture::parameter_fqn(Role::post_norm, 0);
+  const std::string router_name = architecture::layer_fqn(0, "mlp.gate.weight");
+  const std::string norm_name = architecture::layer_fqn(0, "post_attention_layernorm.weight");
   device::Weight router({7, 15}, at::kDouble, at::kDouble), norm({15}, at::kDouble, at::kDouble);
   const at::Tensor other_router = composed.parameter(router_name).neg();
   router.bind_value(other_router.mutable_data_ptr());
   norm.bind_value(composed.parameter(norm_name).mutable_data_ptr());
-  Weights weights{};
-  weights[static_cast<std::size_t>(Role::router)] = &router;
-  weights[static_cast<std::size_t>(Role::post_norm)] = &norm;
+  const Weights weights{&norm, &router};
 
   const c10::AutoGradMode no_gradients(false);
   Values values = composed.values();
-  model.run(layer.steps.at(SegmentKind::route), values, weights);
-  model.run(layer.steps.at(SegmentKind::pack), values, {});
+  model.run(layer.steps.at("route"), values, weights);
+  model.run(layer.steps.at("pack"), values, {});
   for (const K kind : {K::slot_token, K::slot_choice, K::slot_count, K::router_count, K::expert_count, K::row_token,
                        K::row_count, K::send_slot})
     CHECK(values.at({kind, 0}).is_same(composed.value(kind, 0)));
@@ -295,10 +291,10 @@ TEST_CASE("slots that are already there are kept, also if the router would now c
 
 TEST_CASE("a segment names the value that it misses") {
   const Architecture architecture(test::small_config(), BalanceLoss::pooled);
-  const Qwen3Moe model(architecture, all_float64, 0, {});
+  const Model model(architecture, all_float64, 0, {});
   const Layer layer(architecture, 2);
   Values values{{{K::combined_rows, 2}, at::Tensor()}, {{K::row_token, 2}, at::Tensor()}};
-  CHECK_THROWS_WITH(model.run(layer.steps.at(SegmentKind::merge), values, {}),
+  CHECK_THROWS_WITH(model.run(layer.steps.at("merge"), values, {}),
                     Catch::Matchers::ContainsSubstring("merge[2] reads residual[2], which nobody wrote"));
   CHECK_THROWS_AS(model.run(architecture.steps().back(), values, {}), std::logic_error);
   CHECK_THROWS_AS(model.run(architecture.steps()[1], values, {}), std::logic_error);

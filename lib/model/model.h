@@ -1,0 +1,88 @@
+// The segments of a model as computations on named values. No communication, no module objects.
+//
+// blocks/ has the kernels of each block of lib/architecture/blocks/ in a file of the same name. Source of the maths:
+// transformers, models/qwen3_moe/modeling_qwen3_moe.py (5.24), checked against fixtures in test/oracle.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "architecture/architecture.h"
+#include "device/numbers.h"
+#include "device/weight.h"
+#include "model/values.h"
+#include "ops/grouped_product.h"
+
+namespace tessera::model {
+
+// The weights of one segment, in the order of its step's uses.
+using Weights = std::vector<device::Weight*>;
+
+// Numbers of the whole training step that the head needs; known after *open*.
+struct StepFacts {
+  double loss_scale = 1;     // 1 / valid tokens of the global batch
+  double balance_scale = 0;  // pooled, per_layer: 1 / micro-steps; sequence: 1 / sequences of the global batch
+  double routed_tokens = 0;  // tokens of this micro-step over all its ranks
+  double z_scale = 0;        // 1 / (routed tokens of the global batch x MoE layers)
+};
+
+// What the head measured on this rank's micro-batch: [] float64, where the run computes (on a GPU it need not be known
+// yet). Sums over ranks and micro-steps give the step's values.
+struct HeadSums {
+  at::Tensor loss;           // what backward starts from: scaled, in the wide type, with its graph
+  at::Tensor cross_entropy;  // sum over valid tokens, not yet divided
+  at::Tensor balance;        // share of the balance loss, without its coefficient
+  at::Tensor z;              // share of the router z-loss, without its coefficient
+};
+
+// The blocks of dim 0 of a parameter that its owners have: experts, or rows of the embedding.
+struct OwnedBlocks {
+  std::vector<std::int64_t> bounds;  // [owners + 1], ascending: owner o has [bounds[o], bounds[o + 1]), maybe nothing
+  std::int64_t own = 0;              // this rank's place among the owners
+};
+
+// By the FQN that a step names as `owned`. One owner has the whole of a parameter that is not listed.
+using Owners = std::map<std::string, OwnedBlocks, std::less<>>;
+
+struct Context;
+struct Kernel;
+
+class Model {
+ public:
+  // Throws std::logic_error if a segment of `architecture` has no kernel.
+  Model(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
+        Owners owners);
+  ~Model();
+  Model(Model&&) noexcept;
+
+  // Computes `step` (a segment other than the head), reading its reads from `values` and adding its writes. Kept values
+  // (slots, counts) that are already there are used instead of being computed again (recomputation). Under autograd the
+  // outputs carry a graph to the differentiable inputs and, through the weights' products, into the weights' gradient
+  // buffers.
+  void run(const architecture::Step& step, Values& values, const Weights& weights) const;
+
+  // Computes the head: adds `loss` to `values` and returns it (to call backward on, with gradient 1) with the sums.
+  // Under autograd the gradient of the head's weights is added to their buffers and that of hidden kept for backward,
+  // in one pass over chunks of tokens. A balance or z share is formed, and its values read, only if its scale is not
+  // zero.
+  HeadSums run_head(const architecture::Step& step, Values& values, const Weights& weights,
+                    const StepFacts& facts) const;
+
+  // Those given, and one owner for each other parameter that a step names as `owned`.
+  [[nodiscard]] const Owners& owners() const;
+  // Which way the experts' products take, for the log.
+  [[nodiscard]] ops::GroupedPath expert_path() const;
+
+  // Returns the logits of all tokens [tokens, vocabulary], in the wide type, for tests and tools that need them whole.
+  [[nodiscard]] at::Tensor logits(const architecture::Step& head, const Values& values, const Weights& weights) const;
+
+ private:
+  std::unique_ptr<const Context> context_;
+  std::map<std::string_view, const Kernel*> kernels_;  // by the kind of a segment
+};
+
+}  // namespace tessera::model
