@@ -1,7 +1,12 @@
 // What the kernels of all segments share.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
+#include "architecture/expert_body.h"
 #include "model/model.h"
+#include "moe/expert_function.h"
 
 namespace tessera::model {
 
@@ -14,6 +19,12 @@ struct Context {
   at::Device device{at::kCPU};
   ops::GroupedPath expert_path{};
 
+  std::vector<const moe::ExpertFunction*> functions;
+
+  // Precondition: the model has a function of the body's name.
+  [[nodiscard]] const moe::ExpertFunction& function_of(const architecture::ExpertBody& body) const {
+    return **std::ranges::find(functions, body.name, &moe::ExpertFunction::name);
+  }
   // The owners of the parameter that `step` names.
   [[nodiscard]] const OwnedBlocks& owners_of(const architecture::Step& step) const {
     return owners.find(step.owned)->second;

@@ -1,6 +1,8 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include "architecture/blocks/head.h"
+
 #include "base/error.h"
 #include "device/tensor_device.h"
 #include "model/context.h"
@@ -27,23 +29,33 @@ Owners complete(Owners owners, const architecture::Architecture& architecture) {
   return owners;
 }
 
+std::vector<const moe::ExpertFunction*> with_built_in(std::vector<const moe::ExpertFunction*> functions) {
+  functions.push_back(&moe::swiglu());
+  return functions;
+}
+
 }  // namespace
 
 Model::Model(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
-             Owners owners)
+             Owners owners, std::vector<const moe::ExpertFunction*> functions)
     : context_(std::make_unique<const Context>(Context{.config = architecture.config(),
                                                        .balance = architecture.balance(),
                                                        .numbers = numbers,
                                                        .router_z_loss_coef = router_z_loss_coef,
                                                        .owners = complete(std::move(owners), architecture),
                                                        .device = device::tensor_device(numbers.place),
-                                                       .expert_path = path_of(architecture.config(), numbers)})) {
+                                                       .expert_path = path_of(architecture.config(), numbers),
+                                                       .functions = with_built_in(std::move(functions))})) {
   for (const auto kernels :
        {embedding_kernels(), attention_kernels(), dense_mlp_kernels(), router_kernels(), experts_kernels()})
     for (const Kernel& kernel : kernels) kernels_.emplace(kernel.segment, &kernel);
-  for (const auto& step : architecture.steps())
+  for (const auto& step : architecture.steps()) {
     base::expect(step.type == architecture::Step::Type::exchange || step.measures_loss || kernels_.contains(step.kind),
                  "the segment {} has no kernel", step.name());
+    base::expect(step.body == nullptr || std::ranges::find(context_->functions, step.body->name,
+                                                           &moe::ExpertFunction::name) != context_->functions.end(),
+                 "the function {} of {} has no kernel", step.body == nullptr ? "" : step.body->name, step.name());
+  }
 }
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;

@@ -15,6 +15,7 @@
 #include "device/numbers.h"
 #include "device/weight.h"
 #include "model/values.h"
+#include "moe/expert_function.h"
 #include "ops/grouped_product.h"
 
 namespace tessera::model {
@@ -53,9 +54,10 @@ struct Kernel;
 
 class Model {
  public:
-  // Throws std::logic_error if a segment of `architecture` has no kernel.
+  // Throws std::logic_error if a segment of `architecture`, or the function of its experts, has no kernel. `functions`
+  // are known beside the built-in ones.
   Model(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef,
-        Owners owners);
+        Owners owners, std::vector<const moe::ExpertFunction*> functions = {});
   ~Model();
   Model(Model&&) noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "moe/expert_function.h"
 #include "moe/gpu/activation.h"
 #include "ops/swiglu_kernels.h"
 
@@ -58,6 +59,21 @@ void activate_back(const at::Tensor& gate, const at::Tensor& up, const at::Tenso
     if (d.scalar_type() == gate.scalar_type()) return differentiate<T, T>(gate, up, weight, d, result);
     differentiate<T, ops::wide_of<T>>(gate, up, weight, d, result);
   });
+}
+
+const ExpertFunction& swiglu() {
+  static constexpr ExpertFunction function{
+      .name = "swiglu",
+      .inputs = 2,
+      .forward = [](std::span<const at::Tensor> inputs, const at::Tensor& weight,
+                    const at::Tensor& activation) { activate(inputs[0], inputs[1], weight, activation); },
+      .backward =
+          [](std::span<const at::Tensor> inputs, const at::Tensor& weight, const at::Tensor& d,
+             const FunctionGradient& result) {
+            activate_back(inputs[0], inputs[1], weight, d,
+                          {result.d_inputs[0], result.d_inputs[1], result.activation, result.d_weight});
+          }};
+  return function;
 }
 
 }  // namespace tessera::moe

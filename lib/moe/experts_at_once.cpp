@@ -2,11 +2,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/segment_reduce.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
-#include <utility>
-
-#include "moe/activation.h"
 #include "moe/experts_pass.h"
 #include "ops/grouped_rows.h"
 #include "ops/rows.h"
@@ -38,43 +38,79 @@ at::Tensor sum_by_row(const at::Tensor& rows, const at::Tensor& row, const gpu::
   return sums.to(rows.scalar_type());
 }
 
+// The expert of each slot, for biases.
+at::Tensor expert_of_slot(const at::Tensor& counts, const at::Tensor& row) {
+  return at::repeat_interleave(counts.to(row.device()), std::optional<std::int64_t>(row.numel()));
+}
+
+void add_bias(const at::Tensor& result, const at::Tensor& expert, const device::Weight* bias) {
+  at::Tensor sum = result;
+  sum.add_(at::index_select(bound_value(*bias), 0, expert));
+}
+
+// Adds to the gradient of a bias the sum over each expert's slots, which lie side by side.
+void add_bias_gradient(const device::Weight* bias, const at::Tensor& d, const at::Tensor& counts) {
+  at::Tensor gradient = bound_gradient(*bias);
+  if (d.size(0) == 0) return;
+  gradient.add_(at::segment_reduce(d.to(gradient.scalar_type()), "sum", counts.to(d.device()), /*indices=*/{},
+                                   /*offsets=*/{}, /*axis=*/0, /*unsafe=*/true));
+}
+
 }  // namespace
 
 ForwardResult forward_at_once(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
-                              const ExpertWeights& weights, GroupedPath path, Keep keep) {
-  const auto multiply = [&](const at::Tensor& x, device::Weight& matrix) {
-    return ops::grouped_product(x, order.count, bound_value(matrix), path);
+                              const ExpertWeights& weights, const ExpertFunction& function, GroupedPath path,
+                              Keep keep) {
+  const auto multiply = [&](const at::Tensor& x, const device::Weight* matrix) {
+    return ops::grouped_product(x, order.count, bound_value(*matrix), path);
   };
+  const bool has_biases = !weights.into_bias.empty() || weights.out_bias != nullptr;
+  const auto expert = has_biases ? expert_of_slot(order.count, order.row) : at::Tensor();
   ForwardResult result;
   {
     const auto x = at::index_select(rows, 0, order.row);
-    result.gate = multiply(x, *weights.gate);
-    result.up = multiply(x, *weights.up);
+    for (std::size_t k = 0; k < weights.into.size(); ++k) {
+      result.inputs.push_back(multiply(x, weights.into[k]));
+      if (!weights.into_bias.empty()) add_bias(result.inputs[k], expert, weights.into_bias[k]);
+    }
   }
-  const auto activation = at::empty_like(result.gate);
-  activate(result.gate, result.up, weight, activation);
-  if (keep == Keep::nothing) result.gate = result.up = at::Tensor();
+  const auto activation = at::empty_like(result.inputs[0]);
+  function.forward(result.inputs, weight, activation);
+  if (keep == Keep::nothing) result.inputs.clear();
   result.by_row = slots_by_row(rows, order.row);
-  result.rows = sum_by_row(rows, order.row, result.by_row, multiply(activation, *weights.down));
+  auto products = multiply(activation, weights.out);
+  if (weights.out_bias != nullptr)
+    products.add_(at::index_select(bound_value(*weights.out_bias), 0, expert).mul(weight.unsqueeze(1)));
+  result.rows = sum_by_row(rows, order.row, result.by_row, products);
   return result;
 }
 
-BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& weights, GroupedPath path) {
-  const auto multiply_back = [&](const at::Tensor& d, device::Weight& matrix) {
-    return ops::grouped_multiply_back(d, in.count, bound_value(matrix), path);
+BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& weights, const ExpertFunction& function,
+                                GroupedPath path) {
+  const auto multiply_back = [&](const at::Tensor& d, const device::Weight* matrix) {
+    return ops::grouped_multiply_back(d, in.count, bound_value(*matrix), path);
   };
   const auto x = at::index_select(in.rows, 0, in.row), d_y = at::index_select(in.d_result, 0, in.row);
-  const auto d_a = multiply_back(d_y, *weights.down);
-  const ActivationGradient d{at::empty_like(d_a), at::empty_like(d_a), d_a,
-                             at::empty({in.row.numel()}, wide_options(in.rows))};
-  activate_back(in.gate, in.up, in.weight, d_a, d);
-  ops::add_grouped_outer_products(bound_gradient(*weights.down), d_y, d.activation, in.count, path);
-  ops::add_grouped_outer_products(bound_gradient(*weights.gate), d.d_gate, x, in.count, path);
-  ops::add_grouped_outer_products(bound_gradient(*weights.up), d.d_up, x, in.count, path);
-  // Both are added where the sums over slots are formed, without a tensor for their sum.
-  auto d_rows = sum_by_row(in.rows, in.row, in.by_row, multiply_back(d.d_gate, *weights.gate),
-                           multiply_back(d.d_up, *weights.up));
-  return {std::move(d_rows), d.d_weight};
+  const auto d_a = multiply_back(d_y, weights.out);
+  FunctionGradient d{{}, d_a, at::empty({in.row.numel()}, wide_options(in.rows))};
+  for (std::size_t k = 0; k < function.inputs; ++k) d.d_inputs.push_back(at::empty_like(d_a));
+  function.backward(in.inputs, in.weight, d_a, d);
+  ops::add_grouped_outer_products(bound_gradient(*weights.out), d_y, d.activation, in.count, path);
+  for (std::size_t k = 0; k < function.inputs; ++k)
+    ops::add_grouped_outer_products(bound_gradient(*weights.into[k]), d.d_inputs[k], x, in.count, path);
+  for (std::size_t k = 0; k < weights.into_bias.size(); ++k)
+    add_bias_gradient(weights.into_bias[k], d.d_inputs[k], in.count);
+  if (weights.out_bias != nullptr) {
+    const auto wide_d = d_y.to(in.weight.scalar_type());
+    add_bias_gradient(weights.out_bias, wide_d.mul(in.weight.unsqueeze(1)), in.count);
+    const auto bias = at::index_select(bound_value(*weights.out_bias), 0, expert_of_slot(in.count, in.row));
+    d.d_weight.add_(at::sum(wide_d.mul(bias), {1}));
+  }
+  // The last two are added where the sums over slots are formed, without a tensor for their sum.
+  auto first = multiply_back(d.d_inputs[0], weights.into[0]);
+  for (std::size_t k = 1; k + 1 < function.inputs; ++k) first.add_(multiply_back(d.d_inputs[k], weights.into[k]));
+  const auto last = function.inputs > 1 ? multiply_back(d.d_inputs.back(), weights.into.back()) : at::Tensor();
+  return {sum_by_row(in.rows, in.row, in.by_row, first, last), d.d_weight};
 }
 
 }  // namespace tessera::moe

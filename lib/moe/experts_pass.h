@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "moe/experts.h"
 #include "moe/gpu/slot_sum.h"
@@ -14,14 +15,15 @@ namespace tessera::moe {
 enum class Keep : std::uint8_t { nothing, for_backward };
 
 struct ForwardResult {
-  at::Tensor rows;         // [rows, hidden]
-  at::Tensor gate, up;     // [slots, I], with Keep::for_backward
-  gpu::SlotsByRow by_row;  // with Keep::for_backward on a GPU
+  at::Tensor rows;                 // [rows, hidden]
+  std::vector<at::Tensor> inputs;  // of the function: [slots, I], with Keep::for_backward
+  gpu::SlotsByRow by_row;          // with Keep::for_backward on a GPU
 };
 
 struct BackwardInputs {
-  at::Tensor rows, weight, row, count, gate, up;  // weight in the slots' order by expert (ExpertOrder)
-  gpu::SlotsByRow by_row;                         // on a GPU only
+  at::Tensor rows, weight, row, count;  // weight in the slots' order by expert (ExpertOrder)
+  std::vector<at::Tensor> inputs;
+  gpu::SlotsByRow by_row;  // on a GPU only
   at::Tensor d_result;
 };
 
@@ -33,8 +35,9 @@ struct BackwardResult {
 // Runs all slots at once by grouped products: on GPUs, and on the CPU with GroupedPath::grouped_mm. `weight` is in the
 // slots' order by expert.
 [[nodiscard]] ForwardResult forward_at_once(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
-                                            const ExpertWeights& weights, ops::GroupedPath path, Keep keep);
+                                            const ExpertWeights& weights, const ExpertFunction& function,
+                                            ops::GroupedPath path, Keep keep);
 [[nodiscard]] BackwardResult backward_at_once(const BackwardInputs& in, const ExpertWeights& weights,
-                                              ops::GroupedPath path);
+                                              const ExpertFunction& function, ops::GroupedPath path);
 
 }  // namespace tessera::moe

@@ -16,8 +16,8 @@ using architecture::ValueId;
 using K = architecture::ValueKind;
 
 ComposedModel::ComposedModel(const architecture::Architecture& architecture, device::Numbers numbers,
-                             double router_z_loss_coef)
-    : architecture_(architecture), model_(architecture, numbers, router_z_loss_coef, {}) {
+                             double router_z_loss_coef, std::vector<const moe::ExpertFunction*> functions)
+    : architecture_(architecture), model_(architecture, numbers, router_z_loss_coef, {}, std::move(functions)) {
   for (const base::ParameterSpec& parameter : architecture.parameters()) {
     parameters_[parameter.fqn] = at::zeros(parameter.shape, numbers.compute);
     gradients_[parameter.fqn] = at::zeros(parameter.shape, numbers.master);

@@ -32,8 +32,10 @@ constexpr device::Numbers all_float64{at::kDouble, at::kDouble, at::kDouble};
 
 class ComposedModel {
  public:
-  // Parameters and gradients are zero. `architecture` must outlive this.
-  ComposedModel(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef = 0);
+  // Parameters and gradients are zero. `architecture` must outlive this. `functions` of experts are known beside the
+  // built-in ones.
+  ComposedModel(const architecture::Architecture& architecture, device::Numbers numbers, double router_z_loss_coef = 0,
+                std::vector<const moe::ExpertFunction*> functions = {});
 
   // The memory of a parameter, in the compute type (tests write into it), and of its gradient, in the master type.
   [[nodiscard]] const at::Tensor& parameter(const std::string& fqn) const { return parameters_.at(fqn); }

@@ -35,12 +35,22 @@ void pack(const SegmentView& s, const Context& c) {
 }
 
 void run_experts(const SegmentView& s, const Context& c) {
-  const moe::ExpertWeights weights{&s.weight("mlp.experts.gate_proj"), &s.weight("mlp.experts.up_proj"),
-                                   &s.weight("mlp.experts.down_proj")};
+  using Use = architecture::ExpertMatrix::Use;
+  const auto& body = *s.step().body;
+  moe::ExpertWeights weights;
+  for (const auto& matrix : body.matrices) {
+    device::Weight* const weight = &s.weight(matrix.name);
+    switch (matrix.use) {
+      case Use::into: weights.into.push_back(weight); break;
+      case Use::into_bias: weights.into_bias.push_back(weight); break;
+      case Use::out: weights.out = weight; break;
+      case Use::out_bias: weights.out_bias = weight; break;
+    }
+  }
   const moe::ExpertOrder order =
       moe::order_by_expert(s[ValueKind::slot], s[ValueKind::source_row_count], s[ValueKind::source_expert_count]);
   s.set(ValueKind::expert_rows,
-        moe::run_experts(s[ValueKind::rows], s[ValueKind::weight], order, weights, c.expert_path));
+        moe::run_experts(s[ValueKind::rows], s[ValueKind::weight], order, weights, c.function_of(body), c.expert_path));
 }
 
 void merge(const SegmentView& s, const Context& c) {

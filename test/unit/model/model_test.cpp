@@ -13,6 +13,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "../moe/gelu_function.h"
+#include "gelu_family.h"
 #include "random_model.h"
 #include "support/about.h"
 #include "support/catch.h"
@@ -47,6 +49,12 @@ std::map<std::string, at::Tensor> gradients_of(const Architecture& architecture,
 }
 
 namespace {
+
+architecture::ModelConfig gelu_config() {
+  auto config = test::small_config();
+  config.family = &test::gelu_family();
+  return config;
+}
 
 struct Sums {
   double cross_entropy = 0, balance = 0, z = 0;
@@ -170,10 +178,11 @@ TEST_CASE("the router z-loss is the mean square of logsumexp over tokens and lay
   CHECK(loss == test::about(sums.cross_entropy / 15 + 0.1 * sums.balance + 0.5 * sums.z).epsilon(1e-12));
 }
 
-TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") {
+// Checks one element of each parameter by central differences, balance and z-loss included.
+void check_derivatives(const architecture::ModelConfig& config) {
   for (const BalanceLoss balance : {BalanceLoss::pooled, BalanceLoss::per_layer, BalanceLoss::sequence}) {
-    const Architecture architecture(test::small_config(), balance);
-    ComposedModel model(architecture, all_float64, 0.5);
+    const Architecture architecture(config, balance);
+    ComposedModel model(architecture, all_float64, 0.5, {&test::gelu()});
     test::fill_weights(architecture, model);
     const StepFacts facts = facts_of(3, 0.75, 1.0 / 30);
     static_cast<void>(model.train(batch_of(0, 3), facts));
@@ -196,6 +205,20 @@ TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") 
   }
 }
 
+TEST_CASE("gradients are derivatives of the loss, balance and z-loss included") {
+  check_derivatives(test::small_config());
+}
+
+TEST_CASE("a family whose experts have another body, with biases, has derivatives of the loss for gradients too") {
+  check_derivatives(gelu_config());
+}
+
+TEST_CASE("a body without a function is refused when the model is made") {
+  const Architecture architecture(gelu_config(), BalanceLoss::pooled);
+  CHECK_THROWS_WITH(Model(architecture, all_float64, 0, {}),
+                    Catch::Matchers::ContainsSubstring("the function gelu of experts[0] has no kernel"));
+}
+
 // The steps of one layer, and weights for them in plain memory.
 struct Layer {
   Layer(const Architecture& architecture, std::int32_t index) {
@@ -207,9 +230,9 @@ struct Layer {
 
 // Weights of the experts [first, last) of `model`.
 struct LocalExperts {
-  LocalExperts(const ComposedModel& model, std::int32_t layer, std::int64_t first, std::int64_t last) {
-    for (const char* name : {"mlp.experts.gate_proj", "mlp.experts.up_proj", "mlp.experts.down_proj"}) {
-      const at::Tensor local = model.parameter(architecture::layer_fqn(layer, name)).slice(0, first, last);
+  LocalExperts(const ComposedModel& model, const Step& step, std::int64_t first, std::int64_t last) {
+    for (const architecture::ParameterUse& use : step.uses) {
+      const at::Tensor local = model.parameter(use.use.fqn).slice(0, first, last);
       auto weight = std::make_unique<device::Weight>(local.sizes().vec(), at::kDouble, at::kDouble);
       weight->bind_value(local.mutable_data_ptr());
       in_order.push_back(weight.get());
@@ -220,16 +243,16 @@ struct LocalExperts {
   std::vector<std::unique_ptr<device::Weight>> owned;
 };
 
-TEST_CASE("experts of several owners give what one owner gives") {
+TEST_CASE("experts of several owners give what one owner gives, whatever their body") {
   const c10::AutoGradMode no_gradients(false);
-  const Architecture architecture(test::small_config(), BalanceLoss::pooled);
-  ComposedModel composed(architecture, all_float64);
+  const Architecture architecture(GENERATE(test::small_config(), gelu_config()), BalanceLoss::pooled);
+  ComposedModel composed(architecture, all_float64, 0, {&test::gelu()});
   test::fill_weights(architecture, composed);
   static_cast<void>(composed.evaluate(batch_of(0, 3), facts_of(3, 1)));
   const Layer layer(architecture, 2);
   const std::vector<std::int64_t> bounds{0, 3, 6, 7, 7};  // the last owner has none
-  const Model model(architecture, all_float64, 0,
-                    {{architecture::layer_fqn(2, "mlp.experts.gate_proj"), {.bounds = bounds}}});
+  const Model model(architecture, all_float64, 0, {{layer.steps.at("pack").owned, {.bounds = bounds}}},
+                    {&test::gelu()});
 
   Values values;
   for (const K kind : {K::normed, K::slot_token, K::slot_choice, K::slot_weight, K::slot_count, K::residual})
@@ -252,7 +275,7 @@ TEST_CASE("experts of several owners give what one owner gives") {
                     {{K::slot, 2}, values.at({K::send_slot, 2}).slice(0, slot, slot + slots)},
                     {{K::source_row_count, 2}, at::tensor({rows})},
                     {{K::source_expert_count, 2}, counts.unsqueeze(0)}};
-    const LocalExperts experts(composed, 2, first, last);
+    const LocalExperts experts(composed, layer.steps.at("experts"), first, last);
     model.run(layer.steps.at("experts"), received, experts.in_order);
     returned.push_back(received.at({K::expert_rows, 2}));
     row += rows;

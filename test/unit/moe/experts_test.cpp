@@ -1,9 +1,11 @@
 // If this failed, experts would compute wrong functions, or their gradients would miss slots.
 #include "moe/experts.h"
 
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/silu.h>
 
+#include "gelu_function.h"
 #include "support/gradient_check.h"
 
 using namespace tessera;
@@ -23,7 +25,7 @@ struct Stacks {
       : gate(varied({experts, inner, hidden}, 11, type)),
         up(varied({experts, inner, hidden}, 12, type)),
         down(varied({experts, hidden, inner}, 13, type)) {}
-  [[nodiscard]] moe::ExpertWeights weights() { return {gate.pointer(), up.pointer(), down.pointer()}; }
+  [[nodiscard]] moe::ExpertWeights weights() { return {{gate.pointer(), up.pointer()}, {}, down.pointer()}; }
   [[nodiscard]] std::vector<BoundWeight*> all() { return {&gate, &up, &down}; }
 };
 
@@ -47,7 +49,7 @@ at::Tensor reference(const at::Tensor& rows, const at::Tensor& weight, const Exp
 
 at::Tensor run(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order, Stacks& stacks,
                GroupedPath path = GroupedPath::per_group) {
-  return moe::run_experts(rows, weight, order, stacks.weights(), path);
+  return moe::run_experts(rows, weight, order, stacks.weights(), moe::swiglu(), path);
 }
 
 }  // namespace
@@ -167,4 +169,88 @@ TEST_CASE("without autograd nothing requires a gradient and the result is the sa
   const auto without = run(rows, weight, order, stacks);
   CHECK_FALSE(without.requires_grad());
   CHECK(distance(with_graph, without) == 0);
+}
+
+// ---- Another function, with biases ----
+
+namespace {
+
+struct GeluStacks {
+  BoundWeight into, into_bias, out, out_bias;
+  GeluStacks(std::int64_t experts, std::int64_t inner, std::int64_t hidden, at::ScalarType type = at::kDouble)
+      : into(varied({experts, inner, hidden}, 21, type)),
+        into_bias(varied({experts, inner}, 22, type)),
+        out(varied({experts, hidden, inner}, 23, type)),
+        out_bias(varied({experts, hidden}, 24, type)) {}
+  [[nodiscard]] std::vector<BoundWeight*> all() { return {&into, &into_bias, &out, &out_bias}; }
+  [[nodiscard]] at::Tensor run(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order,
+                               GroupedPath path = GroupedPath::per_group) {
+    return moe::run_experts(rows, weight, order,
+                            {{into.pointer()}, {into_bias.pointer()}, out.pointer(), out_bias.pointer()}, test::gelu(),
+                            path);
+  }
+  // Slot by slot, in float64.
+  [[nodiscard]] at::Tensor reference(const at::Tensor& rows, const at::Tensor& weight, const ExpertOrder& order) const {
+    const auto wide = [](const at::Tensor& x) { return x.detach().to(at::kDouble); };
+    auto result = at::zeros(rows.sizes(), at::TensorOptions(at::kDouble));
+    std::int64_t slot = 0;
+    for (std::int64_t e = 0; e < order.count.numel(); ++e)
+      for (auto left = order.count[e].item<std::int64_t>(); left > 0; --left, ++slot) {
+        const auto row = order.row[slot].item<std::int64_t>();
+        const auto place = order.slot.defined() ? order.slot[slot].item<std::int64_t>() : slot;
+        const auto inner = at::matmul(wide(into.value())[e], wide(rows)[row]).add(wide(into_bias.value())[e]);
+        const auto y = at::matmul(wide(out.value())[e], at::gelu(inner)).add(wide(out_bias.value())[e]);
+        result[row].add_(y.mul(wide(weight)[place]));
+      }
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("experts of another function with biases have the gradients of central differences") {
+  auto rows = varied({5, 3}, 1), weight = varied({7}, 2);
+  GeluStacks stacks(4, 7, 3);
+  const ExpertOrder order{integers({0, 4, 1, 0, 1, 2, 4}), integers({6, 5, 4, 3, 2, 1, 0}), integers({2, 0, 1, 4})};
+  CHECK(distance(stacks.run(rows, weight, order), stacks.reference(rows, weight, order)) < 1e-13);
+  test::check_gradients([&] { return test::probe(stacks.run(rows, weight, order)); }, {rows, weight}, stacks.all());
+  for (const auto* stack : {&stacks.into_bias, &stacks.out_bias})
+    CHECK(stack->gradient()[1].abs().max().item<double>() == 0);  // the expert without slots
+}
+
+TEST_CASE("both paths of another function with biases follow float64 in float32 and bfloat16") {
+  const ExpertOrder order{integers({0, 4, 1, 0, 1, 2, 4}), integers({6, 5, 4, 3, 2, 1, 0}), integers({2, 0, 1, 4})};
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    GeluStacks exact(4, 16, 8, type), wide(4, 16, 8);
+    for (std::size_t k = 0; k < 4; ++k) wide.all()[k]->value().copy_(exact.all()[k]->value().to(at::kDouble));
+    auto wide_rows = varied({5, 8}, 1, type).to(at::kDouble).set_requires_grad(true);
+    auto wide_weight = varied({7}, 2, at::kFloat).to(at::kDouble).set_requires_grad(true);
+    test::probe(wide.run(wide_rows, wide_weight, order)).backward();
+    for (const auto path : {GroupedPath::per_group, GroupedPath::grouped_mm}) {
+      GeluStacks stacks(4, 16, 8, type);
+      auto rows = varied({5, 8}, 1, type).set_requires_grad(true),
+           weight = varied({7}, 2, at::kFloat).set_requires_grad(true);
+      const auto result = stacks.run(rows, weight, order, path);
+      const double tolerance = type == at::kFloat ? 0x1p-22 : 0x1p-7;
+      CHECK(relative_distance(result, wide.reference(rows, weight, order)) < tolerance);
+      test::probe(result).backward();
+      CHECK(relative_distance(rows.grad(), wide_rows.grad()) < tolerance);
+      CHECK(relative_distance(weight.grad(), wide_weight.grad()) < tolerance);
+      for (std::size_t k = 0; k < 4; ++k)
+        CHECK(relative_distance(stacks.all()[k]->gradient(), wide.all()[k]->gradient()) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("weights that the function does not take are refused") {
+  GeluStacks stacks(4, 7, 3);
+  const ExpertOrder order{integers({0}), {}, integers({1, 0, 0, 0})};
+  const auto rows = varied({5, 3}, 1), weight = varied({1}, 2);
+  const auto run = [&](const moe::ExpertWeights& weights) {
+    static_cast<void>(moe::run_experts(rows, weight, order, weights, test::gelu(), GroupedPath::per_group));
+  };
+  CHECK_NOTHROW(run({{stacks.into.pointer()}, {}, stacks.out.pointer()}));
+  CHECK_THROWS_AS(run({{stacks.into.pointer(), stacks.into.pointer()}, {}, stacks.out.pointer()}), std::logic_error);
+  CHECK_THROWS_AS(run({{stacks.into.pointer()}, {}, nullptr}), std::logic_error);
+  CHECK_THROWS_AS(run({{stacks.into.pointer()}, {stacks.out_bias.pointer()}, stacks.out.pointer()}), std::logic_error);
 }
