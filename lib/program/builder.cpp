@@ -22,8 +22,9 @@ namespace {
 
 class Builder {
  public:
+  // A null `schedule` stands for the one that the options ask for.
   Builder(const Architecture& architecture, const std::vector<plan::Placement>& placements,
-          const layout::Layout& layout, const BuilderOptions& options)
+          const layout::Layout& layout, const BuilderOptions& options, const Schedule* schedule)
       : architecture_(architecture), placements_(placements), layout_(layout), options_(options) {
     auto stages = cut_into_stages(architecture, placements_, layout, options.recompute, options.fusion);
     program_.kind = options.kind;
@@ -37,17 +38,21 @@ class Builder {
     summed_.assign(program_.units.size(), false);
     for (const auto& step : architecture.steps()) program_.exchanges.push_back(step.name());
     if (layout.world() > 1) program_.world_group = "world";
+    schedule_ = schedule != nullptr ? *schedule : in_turns(options.micro_steps, micro_steps_together(), options.kind);
+    expect_legal(schedule_, options.micro_steps, options.kind);
+    backward_left_in_step_.assign(program_.units.size(), trains() ? options.micro_steps : 0);
+    backward_left_in_turns_.assign(program_.units.size(), 0);
   }
 
   Program build() {
     start_and_wait({.op = Op::sum, .sum = SumKind::open}, {totals(SumKind::open)});
     if (options_.kind != StepKind::skipped) {
-      const auto together = micro_steps_together(program_, options_);
-      for (std::int32_t first = 0; first < options_.micro_steps; first += together)
-        emit_micro_steps(first, std::min(first + together, options_.micro_steps));
+      for (std::int32_t micro = 0; micro < options_.micro_steps; ++micro)
+        for (const auto& v : batch_) program_.inputs.push_back(value_of(micro, v));
+      for (const auto& turns : schedule_) emit_turns(turns);
       emit_end();
     }
-    schedule_gathers(program_, options_);
+    schedule_gathers(program_, schedule_, options_);
     program_.results = results();
     append_frees(program_);
     return std::move(program_);
@@ -172,23 +177,43 @@ class Builder {
     end_waits([](const Instruction&) { return true; });
   }
 
-  // Stages of the forward pass, then of the backward pass, of micro-steps [first, end). They take turns: whenever one
-  // has sent rows on their way the other computes.
-  void emit_micro_steps(std::int32_t first, std::int32_t end) {
-    last_of_turn_ = end - 1;
-    for (micro_ = first; micro_ < end; ++micro_)
-      for (const auto& v : batch_) program_.inputs.push_back(value_of(micro_, v));
-    const auto stages = order_.size() * (trains() ? 2 : 1);
-    std::vector<std::size_t> next(static_cast<std::size_t>(end - first), 0);
-    for (micro_ = first; next.back() < stages; micro_ = micro_ + 1 < end ? micro_ + 1 : first)
-      for (auto& stage = next[static_cast<std::size_t>(micro_ - first)]; stage < stages;)
-        if (emit_stage(stage++) == Turn::passes && end - first > 1) break;
+  // How many micro-steps take turns by the options: 2 if they are to and there are rows to exchange, else 1.
+  [[nodiscard]] std::int32_t micro_steps_together() const {
+    const bool exchanges =
+        std::ranges::any_of(program_.exchange_groups, [](const auto& group) { return !group.empty(); });
+    return options_.overlap_exchange && trains() && exchanges ? 2 : 1;
+  }
+
+  void emit_turns(const Turns& turns) {
+    const auto passes = [&](Direction direction) {
+      std::int32_t count = 0;
+      for (const auto& lane : turns.lanes)
+        count += static_cast<std::int32_t>(std::ranges::count(lane, direction, &Pass::direction));
+      return count;
+    };
+    // The chain that measures the loss runs its backward within the forward pass.
+    for (std::size_t unit = 0; unit < program_.units.size(); ++unit)
+      backward_left_in_turns_[unit] =
+          passes(measures_loss(chain(first_user_[unit])) ? Direction::forward : Direction::backward);
+    std::vector<std::size_t> next(turns.lanes.size(), 0);  // by lane: the number of stages that it has run
+    const auto is_done = [&](std::size_t lane) { return next[lane] == turns.lanes[lane].size() * order_.size(); };
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t lane = 0; lane < turns.lanes.size(); ++lane) {
+        while (!is_done(lane)) {
+          const auto& pass = turns.lanes[lane][next[lane] / order_.size()];
+          if (emit_stage(pass, next[lane]++ % order_.size()) == Turn::passes && turns.lanes.size() > 1) break;
+        }
+        goes_on = goes_on || !is_done(lane);
+      }
+    }
   }
 
   enum class Turn : std::uint8_t { stays, passes };
-  Turn emit_stage(std::size_t index) {
-    const bool is_forward = index < order_.size();
-    const auto& stage = is_forward ? order_[index] : order_[2 * order_.size() - 1 - index];
+  Turn emit_stage(const Pass& pass, std::size_t index) {
+    micro_ = pass.micro;
+    const bool is_forward = pass.direction == Direction::forward;
+    const auto& stage = is_forward ? order_[index] : order_[order_.size() - 1 - index];
     is_forward ? emit_forward(stage) : emit_backward(stage);
     if (stage.type != Stage::Type::exchange) return Turn::stays;
     const auto& moves = step(stage.index).moves;
@@ -285,30 +310,32 @@ class Builder {
     emit_reduces_after(c);
   }
 
-  // Units whose backward in these micro-steps (or in the step) ends with this chain are reduced now. Reductions are
-  // under way while the gradients of the next chains form, of as many as are gathered ahead: the pool holds a few
-  // buffers, not one per unit.
+  // Units whose backward in this Turns (or in the step) ends with this chain are reduced now. Reductions are under way
+  // while the gradients of the next chains form, of as many as are gathered ahead: the pool holds a few buffers, not
+  // one per unit.
   void emit_reduces_after(const Chain& c) {
-    if (micro_ != last_of_turn_) return;
-    if (!reduces_each_micro_step() && !is_last_micro_step()) return;
-    const auto is_first_user = [&](std::int32_t unit) {
-      return &chain(first_user_[static_cast<std::size_t>(unit)]) == &c;
-    };
-    if (std::none_of(c.units.begin(), c.units.end(), is_first_user)) return;
+    std::vector<std::int32_t> ended;
+    for (const auto u : c.units) {
+      const auto unit = static_cast<std::size_t>(u);
+      if (&chain(first_user_[unit]) != &c) continue;
+      const bool ends_in_turns = --backward_left_in_turns_[unit] == 0,
+                 ends_in_step = --backward_left_in_step_[unit] == 0;
+      if (reduces_each_micro_step() ? ends_in_turns : ends_in_step) ended.push_back(u);
+    }
+    if (ended.empty()) return;
     ++reduced_chains_;
     end_reduces(reduced_chains_ - std::max(1, options_.prefetch_depth), c.units);
-    for (const auto u : c.units) {
-      if (!is_first_user(u)) continue;
+    for (const auto u : ended) {
       const auto buffer = resource(ResourceKind::weight_gradient, u);
       Instruction i{.op = Op::reduce, .micro = micro_, .target = u};
       i.reads.push_back(buffer);
       std::vector<Resource> shards;
       add_shards(shards, u);
       start(std::move(i), {}, std::move(shards), {buffer});
-      reduced_with_[in_flight_.back().ticket] = reduced_chains_;
+      reductions_[in_flight_.back().ticket] = {reduced_chains_,
+                                               backward_left_in_step_[static_cast<std::size_t>(u)] == 0};
     }
   }
-  [[nodiscard]] bool is_last_micro_step() const { return last_of_turn_ + 1 == options_.micro_steps; }
 
   // Waits for the reductions under way that started with the `last` chain or before, and for those that add to shards
   // of `units`. What is complete then is summed over its replicas under the rest of the step.
@@ -321,8 +348,9 @@ class Builder {
       const bool shares = std::any_of(wait.adds.begin(), wait.adds.end(), [&](const Resource& r) {
         return std::find(shards.begin(), shards.end(), r) != shards.end();
       });
-      if (!shares && reduced_with_.at(wait.ticket) > last) return false;
-      const bool is_complete = wait.micro + 1 == options_.micro_steps && wait.adds.size() == 1;
+      const auto& reduction = reductions_.at(wait.ticket);
+      if (!shares && reduction.chain > last) return false;
+      const bool is_complete = reduction.is_last && wait.adds.size() == 1;
       if (is_complete) reduced.push_back(wait.target);
       return true;
     });
@@ -406,10 +434,17 @@ class Builder {
   const BuilderOptions& options_;
   std::vector<Stage> order_;
   Program program_;
-  std::vector<Instruction> in_flight_;                 // waits for what was started
-  std::multiset<Resource> awaited_;                    // what they write, add to and free
-  std::int32_t reduced_chains_ = 0;                    // whose reductions have started
-  std::map<std::int32_t, std::int32_t> reduced_with_;  // ticket of a reduction -> its chain among them
+  std::vector<Instruction> in_flight_;  // waits for what was started
+  std::multiset<Resource> awaited_;     // what they write, add to and free
+  struct Reduction {
+    std::int32_t chain = 0;  // its number among the reduced chains
+    bool is_last = false;    // no micro-step of the step adds to the unit's gradients after it
+  };
+  std::int32_t reduced_chains_ = 0;               // whose reductions have started
+  std::map<std::int32_t, Reduction> reductions_;  // by ticket
+  Schedule schedule_;
+  // By unit: backward passes through its first user that are still to come.
+  std::vector<std::int32_t> backward_left_in_turns_, backward_left_in_step_;
   // By unit: the units that share a parameter with it, itself included; and whether some gradient of it is formed in
   // the shard gradient itself, because no other rank has a part of it.
   std::vector<std::vector<std::int32_t>> sharing_;
@@ -420,23 +455,21 @@ class Builder {
   std::vector<ValueId> counts_;           // that are summed over the ranks of a micro-step
   std::int32_t last_count_ = -1;          // the step that writes the last of them
   std::int32_t micro_ = 0;
-  std::int32_t last_of_turn_ = 0;  // of the micro-steps that take turns
   std::int32_t next_ticket_ = 0;
 };
 
 }  // namespace
 
-std::int32_t micro_steps_together(const Program& program, const BuilderOptions& options) {
-  const bool exchanges = std::any_of(program.exchange_groups.begin(), program.exchange_groups.end(),
-                                     [](const std::string& group) { return !group.empty(); });
-  return options.overlap_exchange && options.kind == StepKind::train && exchanges ? 2 : 1;
+Program build_program(const Architecture& architecture, const std::vector<plan::Placement>& placements,
+                      const layout::Layout& layout, const BuilderOptions& options, const Schedule& schedule) {
+  return Builder(architecture, placements, layout, options, &schedule).build();
 }
 
 Program build_program(const Architecture& architecture, const std::vector<plan::Placement>& placements,
                       const layout::Layout& layout, const BuilderOptions& options) {
   base::expect(options.kind == StepKind::skipped || options.micro_steps >= 1, "a step of {} micro-steps",
                options.micro_steps);
-  return Builder(architecture, placements, layout, options).build();
+  return Builder(architecture, placements, layout, options, nullptr).build();
 }
 
 BuilderOptions builder_options(const config::Settings& settings) {

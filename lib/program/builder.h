@@ -10,6 +10,7 @@
 #include "plan/placement.h"
 #include "program/chains.h"
 #include "program/program.h"
+#include "program/schedule.h"
 
 namespace tessera::program {
 
@@ -28,12 +29,16 @@ struct BuilderOptions {
   bool overlap_exchange = false;
 };
 
+// Builds the program of a step whose passes follow each other as `schedule` says, which must be legal (expect_legal).
+[[nodiscard]] Program build_program(const architecture::Architecture& architecture,
+                                    const std::vector<plan::Placement>& placements, const layout::Layout& layout,
+                                    const BuilderOptions& options, const Schedule& schedule);
+
+// The same by the schedule that the options ask for: two micro-steps at a time take turns with overlap_exchange, if the
+// step trains and there are rows to exchange; else one micro-step follows the other.
 [[nodiscard]] Program build_program(const architecture::Architecture& architecture,
                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                     const BuilderOptions& options);
-
-// How many micro-steps take turns: 2 if they are to and there are rows to exchange, else 1.
-[[nodiscard]] std::int32_t micro_steps_together(const Program& program, const BuilderOptions& options);
 
 // The options that the settings ask for, but for kind and micro_steps. Precondition: prefetch_depth is a number.
 [[nodiscard]] BuilderOptions builder_options(const config::Settings& settings);

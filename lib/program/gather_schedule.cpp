@@ -17,15 +17,26 @@ struct Interval {
   std::size_t first = 0, last = 0, start = 0;
 };
 
-using Key = std::tuple<std::int32_t, std::int32_t, int>;  // unit, micro-step, pass
+using Key = std::tuple<std::int32_t, std::int32_t, int>;  // unit, number of the Turns, pass
 
-// Micro-steps that take turns share a stay.
-Key key_of(std::int32_t unit, const Instruction& i, const BuilderOptions& options, std::int32_t together) {
+// By micro-step, for each direction: the number of the Turns that its pass is in.
+using NumbersOfTurns = std::map<std::pair<std::int32_t, Direction>, std::int32_t>;
+
+NumbersOfTurns numbers_of(const Schedule& schedule) {
+  NumbersOfTurns numbers;
+  for (std::size_t k = 0; k < schedule.size(); ++k)
+    for (const auto& lane : schedule[k].lanes)
+      for (const auto& pass : lane) numbers[{pass.micro, pass.direction}] = static_cast<std::int32_t>(k);
+  return numbers;
+}
+
+// Passes of one direction in one Turns share a stay, and both directions do without reshard_after_forward.
+Key key_of(std::int32_t unit, const Instruction& i, const BuilderOptions& options, const NumbersOfTurns& turns) {
   const bool fully_sharded = options.mode == config::FsdpMode::fsdp2 || options.mode == config::FsdpMode::zero3;
   if (!fully_sharded) return {unit, 0, 0};
-  const auto turn = i.micro / together;
-  if (!options.reshard_after_forward) return {unit, turn, 0};
-  return {unit, turn, i.op == Op::backward || i.op == Op::recompute ? 1 : 0};
+  const bool is_backward = i.op == Op::backward || i.op == Op::recompute;
+  if (!options.reshard_after_forward) return {unit, turns.at({i.micro, Direction::forward}), 0};
+  return {unit, turns.at({i.micro, is_backward ? Direction::backward : Direction::forward}), is_backward ? 1 : 0};
 }
 
 // Stays of one unit that touch become one: micro-steps that take turns may be in different passes.
@@ -44,15 +55,15 @@ std::vector<Interval> joined(const std::vector<Interval>& intervals) {
   return result;
 }
 
-std::vector<Interval> find_intervals(const Program& program, const BuilderOptions& options) {
+std::vector<Interval> find_intervals(const Program& program, const Schedule& schedule, const BuilderOptions& options) {
   std::vector<Interval> intervals;  // ascending by first
-  const auto together = micro_steps_together(program, options);
+  const auto turns = numbers_of(schedule);
   std::map<Key, std::size_t> index;
   for (std::size_t k = 0; k < program.instructions.size(); ++k) {
     const auto& i = program.instructions[k];
     for (const auto& r : i.reads) {
       if (r.kind != ResourceKind::weights) continue;
-      const auto [at, is_new] = index.try_emplace(key_of(r.index, i, options, together), intervals.size());
+      const auto [at, is_new] = index.try_emplace(key_of(r.index, i, options, turns), intervals.size());
       if (is_new) intervals.push_back({.unit = r.index, .first = k});
       intervals[at->second].last = k;
     }
@@ -117,8 +128,8 @@ Instruction inserted(const Insertion& insertion, const Interval& interval, std::
 
 }  // namespace
 
-void schedule_gathers(Program& program, const BuilderOptions& options) {
-  auto intervals = find_intervals(program, options);
+void schedule_gathers(Program& program, const Schedule& schedule, const BuilderOptions& options) {
+  auto intervals = find_intervals(program, schedule, options);
   choose_starts(intervals, options.prefetch_depth);
   std::int32_t next_ticket = 0;
   for (const auto& i : program.instructions) next_ticket = std::max(next_ticket, i.ticket + 1);

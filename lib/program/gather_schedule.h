@@ -10,6 +10,6 @@ namespace tessera::program {
 // zero3), both passes of a micro-step (without reshard_after_forward), or the whole step (zero1, zero2, ddp). The
 // gather of an interval starts while the chain that runs `prefetch_depth` chains earlier is in use, but not before the
 // unit was freed.
-void schedule_gathers(Program& program, const BuilderOptions& options);
+void schedule_gathers(Program& program, const Schedule& schedule, const BuilderOptions& options);
 
 }  // namespace tessera::program

@@ -27,7 +27,8 @@ TEST_CASE("what carries a gradient is computed again, and what is kept carries n
     CHECK(is_kept(static_cast<K>(kind)) != is_differentiable(static_cast<K>(kind)));
 }
 
-TEST_CASE("integers carry no gradient, floating numbers but the rotary tables do, and they are where the run computes") {
+TEST_CASE(
+    "integers carry no gradient, floating numbers but the rotary tables do, and they are where the run computes") {
   for (std::size_t kind = 0; kind < value_kinds; ++kind) {
     const auto& traits = traits_of(static_cast<K>(kind));
     CAPTURE(traits.name);

@@ -49,7 +49,7 @@ TEST_CASE("the page of a checkpoint has its step, layout, model, files and tenso
   const auto page = files.page();
   for (const char* part :
        {"step       100 of 250: 98 updates, 2 skipped; 1.23M tokens", "next is window 17 of epoch 3", "after step 50",
-        "4 ranks: ep 2", "3 layers (2 with experts), hidden 7, 5 experts, vocabulary 13",
+        "4 ranks: ep 2", "3 layers (2 with experts), hidden 7, 5 experts (2 per token), vocabulary 13",
         "model.layers.2.mlp.experts.down_proj            float32  [5, 7, 9]  master       1   1260",
         "shard_00000.safetensors", "all hashes agree"})
     CHECK_THAT(page, ContainsSubstring(part));

@@ -4,6 +4,8 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/matmul.h>
 
+#include <cmath>
+
 #include "support/about.h"
 #include "support/gradient_check.h"
 
@@ -110,6 +112,9 @@ TEST_CASE("float32 and bfloat16 follow float64, with a vocabulary of more than o
     result.loss.backward();
     exact.mul(0.5).backward();
     CHECK(distance(head.gradient(), exact_head.grad()) < 1e-6);
-    CHECK(test::relative_distance(hidden.grad(), exact_hidden.grad()) < (type == at::kFloat ? 1e-6 : 0x1p-8));
+    // Each element is a sum over the vocabulary, whose order follows the processor: its rounding grows with the root of
+    // the number of terms.
+    const double of_sums = std::sqrt(static_cast<double>(vocabulary)) * 0x1p-24;
+    CHECK(test::relative_distance(hidden.grad(), exact_hidden.grad()) < (type == at::kFloat ? of_sums : 0x1p-8));
   }
 }

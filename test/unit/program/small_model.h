@@ -35,6 +35,10 @@ struct SmallModel {
   [[nodiscard]] program::Program build(const program::BuilderOptions& options) const {
     return program::build_program(architecture, placements, layout, options);
   }
+  [[nodiscard]] program::Program build(const program::BuilderOptions& options,
+                                       const program::Schedule& schedule) const {
+    return program::build_program(architecture, placements, layout, options, schedule);
+  }
 
  private:
   SmallModel(architecture::ModelConfig config, config::BalanceLoss balance, layout::LayoutSizes sizes,
