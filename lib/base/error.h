@@ -25,6 +25,7 @@ enum class ExitCode {
   bad_input = 2,      // invalid settings, files or data
   non_finite = 3,     // a loss or gradient that is not finite stopped the run
   rank_failed = 4,    // a rank, a collective or the last output of a run failed
+  hung_up = 129,      // SIGHUP, after a whole step
   interrupted = 130,  // SIGINT, after a whole step
   terminated = 143,   // SIGTERM, after a whole step
 };

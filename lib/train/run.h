@@ -13,9 +13,10 @@ namespace tessera::train {
 
 // Trains as the settings say. Writes settings.resolved.json and metrics.jsonl into train.checkpoint.output_dir, which
 // is made only once every input has been read and checked. Collective over the world.
-//   done, interrupted or terminated   returned; the run ended after a whole step, the last two because of `signals`
-//   Error(bad_input)                  thrown; nothing was written
-//   Error(non_finite)                 thrown; names step, batch and layer; the metrics of that step are written
+//   done                                returned; all steps are done
+//   hung_up, interrupted or terminated  returned; the run ended after a whole step because of `signals`
+//   Error(bad_input)                    thrown; nothing was written or, if data turn out bad later, all steps before are
+//   Error(non_finite)                   thrown; names step, batch and layer; the metrics of that step are written
 [[nodiscard]] base::ExitCode run(const config::Settings& settings, comm::World& world, const StopSignals& signals);
 
 // What --dry-run prints for `rank` of `world` ranks: settings, groups, parameters, program of one step, memory. Opens

@@ -44,8 +44,11 @@ StopSignals::~StopSignals() {
 int StopSignals::received() const noexcept { return first_signal; }
 
 base::ExitCode exit_code_after(int signal) {
-  if (signal == SIGHUP) return base::ExitCode{128 + SIGHUP};
-  return signal == SIGINT ? base::ExitCode::interrupted : base::ExitCode::terminated;
+  switch (signal) {
+    case SIGHUP: return base::ExitCode::hung_up;
+    case SIGINT: return base::ExitCode::interrupted;
+    default: return base::ExitCode::terminated;
+  }
 }
 
 const char* signal_name(int signal) {

@@ -87,6 +87,7 @@ TEST_CASE("the first SIGINT asks, the second kills") {
 }
 
 TEST_CASE("exit codes and names follow the signal") {
+  CHECK(exit_code_after(SIGHUP) == base::ExitCode::hung_up);
   CHECK(exit_code_after(SIGINT) == base::ExitCode::interrupted);
   CHECK(exit_code_after(SIGTERM) == base::ExitCode::terminated);
   CHECK(exit_code_after(SIGUSR1) == base::ExitCode::terminated);
