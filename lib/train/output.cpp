@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -49,6 +50,16 @@ void require_shared_folder(const base::Path& output, const OutputClaim& claim, c
         fmt::format("train.checkpoint.output_dir = {} is not the same folder on all ranks: rank {} {} "
                     "not see what rank 0 wrote there; use a file system that all hosts share",
                     output.string(), fmt::join(blind, ", "), blind.size() == 1 ? "does" : "do"));
+}
+
+// The folders on the way to `path` that are not there, the innermost first.
+std::vector<base::Path> missing_folders(base::Path path) {
+  std::vector<base::Path> missing;
+  std::error_code ignored;
+  for (; !path.empty() && !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+       path = path.parent_path())
+    missing.push_back(path);
+  return missing;
 }
 
 // Rank 0's: what a killed run left behind.
@@ -125,6 +136,26 @@ ExistingMetrics prepare_metrics(const base::Path& path, const Beginning& beginni
   return ExistingMetrics::keep;
 }
 
+// Makes and locks the folder, and tries what will be written. If that fails, the folders that it made are gone again.
+void make_output(const config::Settings& settings, OutputClaim& claim, comm::Communicator& ranks, const Hosts& hosts) {
+  const base::Path folder = settings.train.checkpoint.output_dir;
+  std::vector<base::Path> made;  // rank 0's
+  try {
+    comm::agree_on(ranks, [&] {
+      if (ranks.rank() != 0) return;
+      made = missing_folders(folder);
+      base::make_folder(folder);
+      if (!claim) claim.emplace(folder);
+    });
+    require_shared_folder(folder, claim, ranks, hosts);
+    try_outputs(settings, ranks);
+  } catch (const comm::AgreedError&) {
+    if (!made.empty()) claim.reset();
+    for (const auto& path : made) ::rmdir(path.c_str());
+    throw;
+  }
+}
+
 }  // namespace
 
 OutputClaim claim_output(const config::CheckpointSettings& settings, comm::Communicator& ranks) {
@@ -140,13 +171,7 @@ OutputClaim claim_output(const config::CheckpointSettings& settings, comm::Commu
 Output open_output(const config::Settings& settings, const Beginning& beginning, const data::Dataset* evaluation,
                    OutputClaim& claim, comm::Communicator& ranks, const Hosts& hosts) {
   const base::Path folder = settings.train.checkpoint.output_dir;
-  comm::agree_on(ranks, [&] {
-    if (ranks.rank() != 0) return;
-    base::make_folder(folder);
-    if (!claim) claim.emplace(folder);
-  });
-  require_shared_folder(folder, claim, ranks, hosts);
-  try_outputs(settings, ranks);
+  make_output(settings, claim, ranks, hosts);
   const bool goes_on = beginning.saved_in(folder, ranks).has_value();
   Output output;
   comm::agree_on(ranks, [&] {

@@ -33,8 +33,8 @@ struct Output {
 // Makes and locks the folder, tries every path that the run will write, and removes what a killed run left behind;
 // writes settings.resolved.json, and cuts metrics.jsonl back to where the run begins. Metrics of another run, and its
 // settings, are moved aside, with a warning that tells their new names. `evaluation`: the held-out data, or null.
-// Collective over `ranks`. AgreedError(bad_input), with nothing written yet, if a rank does not see the same folder, or
-// something cannot be written.
+// Collective over `ranks`. AgreedError(bad_input) if a rank does not see the same folder, or something cannot be
+// written; then nothing is written, and the folders that this call made are removed.
 [[nodiscard]] Output open_output(const config::Settings& settings, const Beginning& beginning,
                                  const data::Dataset* evaluation, OutputClaim& claim, comm::Communicator& ranks,
                                  const Hosts& hosts);

@@ -94,7 +94,13 @@ void try_ranks(const base::Path& output, comm::Communicator& ranks) {
     files.remove(folder);
     files.make_folder(folder);
   });
-  on(true, [&] { try_file(folder / fmt::format("rank_{}", ranks.rank())); });
+  try {
+    on(true, [&] { try_file(folder / fmt::format("rank_{}", ranks.rank())); });
+  } catch (const comm::AgreedError&) {
+    std::error_code ignored;
+    if (is_first) fs::remove_all(folder, ignored);
+    throw;
+  }
   on(is_first, [&] { files.remove(folder); });
 }
 

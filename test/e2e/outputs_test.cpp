@@ -101,6 +101,7 @@ TEST_CASE("what a run could not write is told before its first step, by one mess
       INFO(what << ", ranks " << ranks);
       const SmallRun run;
       make(run);
+      const bool was_there = fs::exists(run.output());
       const auto before = names_in(run.output());
       const auto refused = train(run, words(run), ranks);
       INFO(refused.err);
@@ -108,9 +109,24 @@ TEST_CASE("what a run could not write is told before its first step, by one mess
       CHECK(count_of("] error ", refused.err) == 1);
       CHECK(count_of("step 1/", refused.err) == 0);
       for (const auto& message : messages) CHECK_THAT(refused.err, ContainsSubstring(message));
+      CHECK(fs::exists(run.output()) == was_there);
       CHECK(names_in(run.output()) == before);
       if (fs::exists(run.folder() / "notes.txt")) CHECK(base::read_file(run.folder() / "notes.txt") == "mine");
     }
+}
+
+TEST_CASE("a refused run removes the output folder, and those above it, if it made them") {
+  const SmallRun run;
+  fs::create_directory(run.folder() / "mine");
+  for (const auto* output : {"mine/a/b", "mine"}) {
+    INFO(output);
+    const auto refused =
+        train(run, {"--train.checkpoint.output_dir", run.folder() / output, "--train.log.trace", "/nonexistent/x"});
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK(fs::is_directory(run.folder() / "mine"));
+    CHECK(fs::is_empty(run.folder() / "mine"));
+  }
 }
 
 TEST_CASE("weights are not written into the folder that they are read from") {
