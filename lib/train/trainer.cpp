@@ -25,6 +25,9 @@ namespace {
 constexpr std::array stops{std::pair{SIGINT, executor::Stop::interrupt}, std::pair{SIGTERM, executor::Stop::terminate},
                            std::pair{SIGHUP, executor::Stop::hang_up}, std::pair{SIGUSR1, executor::Stop::user}};
 
+// A run that has done all its steps waits at most so long for the hash of its data.
+constexpr double most_seconds_for_content = 10;
+
 model::Values values_of(const data::Batch& b) {
   return model::batch_values(b.ids, b.labels, b.positions, b.attention_starts, b.sequence_starts);
 }
@@ -127,6 +130,7 @@ void Trainer::take_steps() {
       if (progress_.step == before.step) break;
       if (const auto interval = settings.debug.check_replicas; interval > 0 && progress_.step % interval == 0)
         check_replicas();
+      if (progress_.step == report_.total_steps()) look_at_content_once_more();
       if (saves_ != nullptr) saves_->after_step(progress_, progress_.epoch != before.epoch);
       if (evaluates()) evaluate();
     }
@@ -148,7 +152,7 @@ void Trainer::check_replicas() {
 
 // A program whose open agreed to stop has changed nothing.
 bool Trainer::is_stopped(const executor::StepResult& result) {
-  if (result.outcome == executor::Outcome::data_failed) end_for_data(std::nullopt);
+  if (result.outcome == executor::Outcome::data_failed) end_for_data(nullptr);
   if (result.outcome != executor::Outcome::stopped) return false;
   for (const auto& [signal, stop] : stops)
     if (stop == result.stop) ending_.signal = signal;
@@ -161,13 +165,18 @@ executor::Stop Trainer::stop_asked() const {
   return executor::Stop::none;
 }
 
-// `own`: the failure of this rank.
-void Trainer::end_for_data(const std::optional<comm::Failure>& own) {
+void Trainer::agree_on_data(const std::function<void()>& action) {
   try {
-    comm::agree(assembly_.world(), own);
+    comm::agree_on(assembly_.world(), action);
   } catch (const comm::AgreedError& error) {
     throw DataFailed(error.code(), error.what());
   }
+}
+
+void Trainer::end_for_data(const std::exception_ptr& own) {
+  agree_on_data([&] {
+    if (own) std::rethrow_exception(own);
+  });
   base::expect(false, "no rank says why it has no data");
 }
 
@@ -188,6 +197,16 @@ void Trainer::look_at_content() {
   content_ = nullptr;
 }
 
+// Before the last save, so that it has the hash of the data if that can be known without a long wait.
+void Trainer::look_at_content_once_more() {
+  const auto& checkpoint = assembly_.blueprint().settings.train.checkpoint;
+  const bool saves = checkpoint.save_last || checkpoint.save_steps > 0 || checkpoint.save_epochs > 0;
+  agree_on_data([&] {
+    if (content_ != nullptr && saves) content_->wait_if_within(most_seconds_for_content);
+    look_at_content();
+  });
+}
+
 std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program::StepKind kind) {
   try {
     if (kind == program::StepKind::train) look_at_content();
@@ -199,8 +218,7 @@ std::optional<data::LoadedStep> Trainer::next_step(data::Loader& loader, program
     inputs.data_failed = true;
     inputs.batches.assign(static_cast<std::size_t>(program.micro_steps), values_of(data::make_batch({})));
     (void)assembly_.executor().run(program, std::move(inputs));
-    end_for_data(comm::describe_failure(std::current_exception()));
-    throw;
+    end_for_data(std::current_exception());
   }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,8 +45,9 @@ struct TrainerParts {
   checkpoint::Progress start = {};                  // where the run goes on
   Saves* saves = nullptr;                           // null: nothing is to be saved
   std::optional<EvaluationMetrics> evaluated = {};  // the evaluation made at `start`, if any, on the rank that writes
-  // Null but on a rank that hashes the training data in the background: checkpoints keep the hash once it is known, and
-  // if `start` has another, the run ends on all ranks, Error(bad_input), or a warning says so (allow_changes).
+  // Null but on a rank that hashes the training data in the background: checkpoints keep the hash once it is known (the
+  // last one waits for it for up to ten seconds), and if `start` has another, the run ends on all ranks,
+  // Error(bad_input), or a warning says so (allow_changes).
   const data::ContentHash* content = nullptr;
 };
 
@@ -55,8 +58,8 @@ class Trainer {
   // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or a loss, held-out loss or gradient is
   // not finite: AgreedError(non_finite), under on_nonfinite skip only after max_consecutive_skips such steps. Data that
   // cannot be read end the run as a signal does, with a save; then their AgreedError is thrown. Evaluates every
-  // eval_steps and at the end. A signal ends the step under
-  // way, and the evaluation under way after its present micro-batches, without a result. Compares replicas every
+  // eval_steps and at the end. A signal ends the step under way, and the evaluation under way after its present
+  // micro-batches, without a result. Compares replicas every
   // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. What is to be saved after a
   // step is saved before it is evaluated. Collective over the world.
   Ending train();
@@ -67,10 +70,14 @@ class Trainer {
   void take_step(const data::StepWindows& windows, executor::StepInputs inputs);
   bool is_stopped(const executor::StepResult& result);
   [[nodiscard]] executor::Stop stop_asked() const;
-  void end_for_data(const std::optional<comm::Failure>& own);
+  // Calls `action`, which does not communicate; throws DataFailed on every rank if it throws on any. Collective.
+  void agree_on_data(const std::function<void()>& action);
+  // `own`: this rank's error, or null. Throws DataFailed. Collective.
+  [[noreturn]] void end_for_data(const std::exception_ptr& own);
   void skip_or_end(const std::string& what);
   // Error(bad_input) if the data are not those that the run began with.
   void look_at_content();
+  void look_at_content_once_more();
   // The next step of `loader`. Its error is made known to all ranks in *open* of a step before it is thrown.
   std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);

@@ -2,8 +2,12 @@
 // data.
 #include "data/fingerprint.h"
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "corpus_files.h"
 #include "data/content_hash.h"
@@ -119,6 +123,45 @@ TEST_CASE("the fingerprint of a corpus covers lines and indexes whole; the hash 
   CHECK(both().first != before.first);
   options.fingerprint_bytes = mib;
   CHECK(data::Corpus(options).fingerprint().covers_all());
+}
+
+TEST_CASE("a wait for the hash of the content ends early if the thread is slow, and at its limit if it stops") {
+  const test::TempFolder folder;
+  folder.write("a.txt", std::string(1000, 'a'));
+  const auto path_b = folder.write("b.txt", std::string(10, 'b'));
+  const data::Corpus corpus(test::corpus_options(folder.path()));
+  for (const std::uint64_t size : {std::uint64_t{10}, mib * mib}) {  // at the speed so far the second takes days
+    INFO(size << " bytes left");
+    std::filesystem::resize_file(path_b, size);
+    std::atomic<int> parts = 0;
+    std::atomic<bool> is_released = false;
+    const data::ContentHash content(corpus, [&] {
+      if (++parts == 2) is_released.wait(false);
+    });
+    while (parts < 2) std::this_thread::yield();
+    const auto seconds_of_wait = [&](double limit) {
+      const double begin = base::seconds_now();
+      content.wait_if_within(limit);
+      return base::seconds_now() - begin;
+    };
+    if (size == 10) {
+      CHECK(seconds_of_wait(0.2) >= 0.2);
+      CHECK_FALSE(content.value().has_value());
+      std::thread releases([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        is_released = true;
+        is_released.notify_all();
+      });
+      CHECK(seconds_of_wait(60) < 30);
+      releases.join();
+      CHECK(content.value().has_value());
+    } else {
+      CHECK(seconds_of_wait(60) < 30);
+      CHECK_FALSE(content.value().has_value());
+      is_released = true;
+      is_released.notify_all();
+    }
+  }
 }
 
 TEST_CASE("a file that goes while it is hashed in the background is told") {

@@ -2,7 +2,10 @@
 // on.
 #include "train/trainer.h"
 
+#include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "support/catch.h"
@@ -93,6 +96,54 @@ TEST_CASE("data whose bytes are others than the checkpoint says end the run, or 
       CHECK_THAT(test::error_of([&] { static_cast<void>(train_from(*content.value() + 1)); }),
                  Catch::Matchers::ContainsSubstring("data.train_path: files have changed since the checkpoint") &&
                      Catch::Matchers::ContainsSubstring("allow_changes true"));
+  }
+}
+
+TEST_CASE("the last checkpoint has the hash of the data if little of it is left to read, and else is not held up") {
+  const test::SmallRun files;
+  const test::TempFolder hashed;
+  hashed.write("a.txt", std::string(1000, 'a'));
+  const auto last_file = hashed.write("b.txt", "b");
+  const data::Corpus corpus(test::corpus_options(hashed.path()));
+  for (const bool little_is_left : {true, false}) {
+    INFO("little is left: " << little_is_left);
+    const auto output = files.folder() / (little_is_left ? "little" : "much");
+    base::make_folder(output);
+    if (!little_is_left) std::filesystem::resize_file(last_file, std::uint64_t{1} << 40);
+    std::atomic<int> parts = 0;
+    std::atomic<bool> is_released = false;
+    const auto release = [&] {
+      is_released = true;
+      is_released.notify_all();
+    };
+    const data::ContentHash content(corpus, [&] {  // stops before the last file
+      if (++parts == 2) is_released.wait(false);
+    });
+    const std::shared_ptr<void> at_end(nullptr, [&](void*) { release(); });  // also if the test fails
+    while (parts < 2) std::this_thread::yield();
+    test::FaultyFiles releasing([&](test::FileCall call, const base::Path&) {  // after the last step, before its save
+      if (call == test::FileCall::write && little_is_left) release();
+    });
+    test::Start start(files.settings({"--train.max_steps", "1", "--train.checkpoint.output_dir", output}));
+    auto& assembly = start.assembly();
+    MetricsFile metrics(output / "metrics.jsonl", ExistingMetrics::replace, releasing);
+    const StopSignals signals;
+    Report report(1, 1, Audience::file);
+    Saves saves(assembly, {.config = "{}", .companions = nullptr}, output, std::nullopt);
+    const auto ending = Trainer({.assembly = assembly,
+                                 .training = start.training(),
+                                 .signals = signals,
+                                 .metrics = &metrics,
+                                 .report = report,
+                                 .start = {.total_steps = 1},
+                                 .saves = &saves,
+                                 .content = &content})
+                            .train();
+    metrics.close();
+    CHECK(ending.steps == 1);
+    const auto stored = checkpoint::read_manifest(output / "step_000001").progress.data_content;
+    CHECK(content.value().has_value() == little_is_left);
+    CHECK(stored == content.value().value_or(0));
   }
 }
 
