@@ -1,4 +1,4 @@
 // tessera-train: trains a Qwen3-MoE language model. See --help.
-#include "train/run.h"
+#include "train/command.h"
 
 int main(int argc, char** argv) { return tessera::train::run_command(argc, argv); }

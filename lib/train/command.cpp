@@ -1,3 +1,5 @@
+#include "train/command.h"
+
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -18,8 +20,9 @@
 #include "config/manual.h"
 #include "fsdp/torch_failure.h"
 #include "layout/layout.h"
-#include "train/run.h"
+#include "train/dry_run.h"
 #include "train/signals.h"
+#include "train/training_run.h"
 
 namespace tessera::train {
 

@@ -1,3 +1,5 @@
+#include "train/dry_run.h"
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -7,7 +9,6 @@
 #include "data/dataset.h"
 #include "train/assemble.h"
 #include "train/device_choice.h"
-#include "train/run.h"
 
 namespace tessera::train {
 

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/small_run.h"
 #include "train/metrics.h"
-#include "train/run.h"
+#include "train/dry_run.h"
 
 namespace tessera::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "config/command_line.h"
 #include "support/catch.h"
 #include "support/small_run.h"
-#include "train/run.h"
+#include "train/training_run.h"
 
 namespace tessera::test {
 namespace {

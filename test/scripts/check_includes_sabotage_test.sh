@@ -24,8 +24,8 @@ scripts/check_includes.sh --root "$copy" >/dev/null || fail "the copy as it is m
 fresh_copy; sed -i '1i #include <ATen/core/Tensor.h>' "$copy/lib/layout/layout.h"
 expect_offence 'lib/layout/layout.h:1: layout may not include <ATen/core/Tensor.h> of torch (heavy: none)' 'offences: 1'
 
-fresh_copy; sed -i '1i #include "train/run.h"' "$copy/lib/base/error.h"
-expect_offence 'lib/base/error.h:1: base may not include "train/run.h" (direction: only base)'
+fresh_copy; sed -i '1i #include "train/training_run.h"' "$copy/lib/base/error.h"
+expect_offence 'lib/base/error.h:1: base may not include "train/training_run.h" (direction: only base)'
 
 fresh_copy; sed -i '2i # include  <mpi.h>' "$copy/lib/base/error.h"
 expect_offence 'lib/base/error.h:2: base may not include <mpi.h> of MPI' 'offences: 1'

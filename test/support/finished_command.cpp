@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "support/log_of.h"
-#include "train/run.h"
+#include "train/command.h"
 
 namespace tessera::test {
 

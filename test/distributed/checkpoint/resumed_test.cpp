@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/ranks.h"
 #include "support/run_output.h"
-#include "train/run.h"
+#include "train/training_run.h"
 
 namespace tessera::test {
 namespace {
