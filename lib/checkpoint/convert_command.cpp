@@ -30,7 +30,6 @@
 #include "comm/same_on_all.h"
 #include "comm/spokesman.h"
 #include "comm/world.h"
-#include "fsdp/torch_failure.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -224,12 +223,10 @@ int run(int argc, const char* const* argv, const comm::Launch& launch) {
     problem = error.what();
   }
   comm::World world(launch);
-  return static_cast<int>(world.run(
-      [&] {
-        comm::agree_on(*world.communicator(), [&] { base::require(problem.empty(), "{}", problem); });
-        return act(words, *world.communicator());
-      },
-      fsdp::describe_failure));
+  return static_cast<int>(world.run([&] {
+    comm::agree_on(*world.communicator(), [&] { base::require(problem.empty(), "{}", problem); });
+    return act(words, *world.communicator());
+  }));
 }
 
 }  // namespace
@@ -241,7 +238,7 @@ int run_convert_command(int argc, const char* const* argv) {
   try {
     return run(argc, argv, launch);
   } catch (...) {  // of the start of the world
-    const auto failure = fsdp::describe_failure(std::current_exception());
+    const auto failure = comm::describe_failure(std::current_exception());
     comm::log_failed_start(launch, failure);
     return static_cast<int>(failure.code);
   }

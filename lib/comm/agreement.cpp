@@ -6,7 +6,10 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <utility>
 #include <vector>
+
+#include "device/torch_error.h"
 
 namespace tessera::comm {
 
@@ -27,6 +30,7 @@ std::string text_of_rank(Communicator& group, std::int64_t root, const std::stri
 }
 
 Failure describe_failure(const std::exception_ptr& error) {
+  if (auto message = device::torch_message(error)) return {base::ExitCode::rank_failed, std::move(*message)};
   try {
     std::rethrow_exception(error);
   } catch (const base::Error& e) {

@@ -30,8 +30,8 @@ class AgreedError : public base::Error {
 // Collective over `group`: returns rank `root`'s `own` on every rank; ignores `own` on the other ranks.
 [[nodiscard]] std::string text_of_rank(Communicator& group, std::int64_t root, const std::string& own);
 
-// Returns the code and message of a base::Error; of any other exception rank_failed and its what(), or advice where
-// the process ran out of memory or threads.
+// Returns the code and message of a base::Error. Of any other exception, returns rank_failed and its what() (without
+// the stack trace that LibTorch adds), or advice where the process ran out of memory or threads.
 [[nodiscard]] Failure describe_failure(const std::exception_ptr& error);
 
 // Collective over `group`. Returns if no rank passed a failure. Otherwise every rank throws an AgreedError with the

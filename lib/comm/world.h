@@ -56,12 +56,10 @@ class World {
   // repeatedly.
   [[nodiscard]] std::int64_t signs_of_life();
 
-  using Describe = std::function<Failure(const std::exception_ptr&)>;
   // Calls `body` and returns its exit code. If `body` throws an AgreedError, or throws anything in a world of one rank,
-  // logs the message once and returns the error's code. Ends the job on any other exception. `describe` gives the code
-  // and message of an exception that is no AgreedError.
-  [[nodiscard]] base::ExitCode run(const std::function<base::ExitCode()>& body,
-                                   const Describe& describe = describe_failure);
+  // logs the message once and returns the error's code. Ends the job on any other exception. Codes and messages are
+  // those of describe_failure.
+  [[nodiscard]] base::ExitCode run(const std::function<base::ExitCode()>& body);
 
   // Ends all ranks with the failure's exit code. Logs its message unless a rank of this host has already logged why the
   // job ends. Any thread may call it.

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "comm/element_type.h"
 #include "device/tensor_device.h"
-#include "fsdp/element_type.h"
 
 namespace tessera::executor {
 
@@ -63,7 +63,7 @@ void ExchangeRunner::send(const program::Instruction& i, const std::pair<ValueId
   travels_.add(i.ticket,
                {group, parts_.group_for(group, sent)
                            .all_to_all_rows(sent.const_data_ptr(), rows.send, received.mutable_data_ptr(), rows.receive,
-                                            row_elements, fsdp::element_type(rows.type),
+                                            row_elements, comm::element_type(rows.type),
                                             std::make_shared<std::pair<at::Tensor, at::Tensor>>(sent, received))});
   if (is_forward) received = model::delivered(to.kind, received, std::ssize(rows.receive));
   received_[i.ticket].emplace_back(is_forward ? value_of(i.micro, to) : gradient_of(i.micro, from),

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "fsdp/element_type.h"
+#include "comm/element_type.h"
 #include "optim/gradient_norm.h"
 
 namespace tessera::executor {
@@ -246,7 +246,7 @@ void StepSums::start_replicas(const Instruction& i) {
     const auto& group = parts_.mesh.communicator(p.placement.replicate_group);
     travels_.add(i.ticket, {p.placement.replicate_group,
                             group->all_reduce(p.gradient.data_ptr(), p.gradient.numel(),
-                                              fsdp::element_type(p.gradient.scalar_type()), ReduceOperation::add,
+                                              comm::element_type(p.gradient.scalar_type()), ReduceOperation::add,
                                               std::make_shared<at::Tensor>(p.gradient))});
   }
 }

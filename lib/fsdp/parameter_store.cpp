@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/element_type.h"
 #include "device/memory.h"
 #include "device/tensor_device.h"
-#include "fsdp/element_type.h"
 
 namespace tessera::fsdp {
 
@@ -147,7 +147,7 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
     auto& weight = *state.weights[k];
     part_of(weight.value(), use.box, p.box).copy_(p.master);
     blocks[plan::gather_group(p.placement, kind)].push_back(
-        {element_type(options_.numbers.compute), pieces(p, kind, use.box, weight.value())});
+        {comm::element_type(options_.numbers.compute), pieces(p, kind, use.box, weight.value())});
   }
   std::vector<Travelling> started;
   for (auto& [group, list] : blocks)
@@ -177,7 +177,7 @@ void ParameterStore::take_gradient(std::size_t unit) {
 std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(state.has_gradient, "unit {} has no gradient to reduce", state.unit.name);
-  const auto type = element_type(options_.numbers.master);
+  const auto type = comm::element_type(options_.numbers.master);
   std::map<std::string, std::vector<comm::ReduceBlock>> blocks;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];

@@ -18,7 +18,6 @@
 #include "config/dump.h"
 #include "config/help.h"
 #include "config/manual.h"
-#include "fsdp/torch_failure.h"
 #include "layout/layout.h"
 #include "train/dry_run.h"
 #include "train/signals.h"
@@ -82,7 +81,7 @@ base::ExitCode act(const Asked& asked, const comm::Launch& launch, comm::World& 
 base::ExitCode act_in_world(const Asked& asked, const comm::Launch& launch) {
   const StopSignals signals(StopSignals::Afterwards::ignored);
   comm::World world(launch, {.timeout_s = asked.command.settings.train.accelerator.timeout_s});
-  return world.run([&] { return act(asked, launch, world, signals); }, fsdp::describe_failure);
+  return world.run([&] { return act(asked, launch, world, signals); });
 }
 
 // Which groups fit the ranks that there are (--print-settings is not about any number of ranks).
@@ -102,7 +101,7 @@ Asked read(int argc, const char* const* argv, const comm::Launch& launch) {
   try {
     asked.command = config::read_command_line(argc, argv, rules);
   } catch (...) {
-    asked.failure = fsdp::describe_failure(std::current_exception());
+    asked.failure = comm::describe_failure(std::current_exception());
     return asked;
   }
   base::set_log(log_level(asked.command.settings.train.log.level), launch.rank == 0);
@@ -125,7 +124,7 @@ int run_command(int argc, const char* const* argv) {
     if (launch.rank == 0) print(page_of(asked.command, launch));
     return static_cast<int>(base::ExitCode::done);
   } catch (...) {
-    const auto failure = fsdp::describe_failure(std::current_exception());
+    const auto failure = comm::describe_failure(std::current_exception());
     comm::log_failed_start(launch, failure);
     return static_cast<int>(failure.code);
   }

@@ -229,14 +229,14 @@ World::~World() {
   }
 }
 
-base::ExitCode World::run(const std::function<base::ExitCode()>& body, const Describe& describe) {
+base::ExitCode World::run(const std::function<base::ExitCode()>& body) {
   try {
     return body();
   } catch (const AgreedError& error) {
     if (rank() == 0) base::log_error("{}", error.what());
     return error.code();
   } catch (...) {
-    const auto failure = describe(std::current_exception());
+    const auto failure = describe_failure(std::current_exception());
     if (size() > 1) end_job(failure);
     base::log_error("{}", failure.message);
     return failure.code;

@@ -6,7 +6,7 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/saver.h"
-#include "fsdp/element_type.h"
+#include "comm/element_type.h"
 #include "layouts.h"
 #include "shared_folder.h"
 #include "support/catch.h"
@@ -21,7 +21,7 @@ at::Tensor gathered(train::Assembly& assembly, const fsdp::ShardedParameter& p, 
   auto whole = at::zeros(p.placement.parameter.shape, shard.options());
   if (p.is_primary) part_of(whole, p.box).copy_(shard);
   assembly.world()
-      .all_reduce(whole.data_ptr(), whole.numel(), fsdp::element_type(whole.scalar_type()), comm::ReduceOperation::add,
+      .all_reduce(whole.data_ptr(), whole.numel(), comm::element_type(whole.scalar_type()), comm::ReduceOperation::add,
                   nullptr)
       ->wait();
   return whole;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fsdp/element_type.h"
+#include "comm/element_type.h"
 #include "support/catch.h"
 #include "support/ranks.h"
 
@@ -24,7 +24,7 @@ at::Tensor gathered(const fsdp::ShardedParameter& parameter, const at::Tensor& s
   if (parameter.is_primary) part_of(whole, parameter.box).copy_(shard);
   world()
       .communicator()
-      ->all_reduce(whole.data_ptr(), whole.numel(), fsdp::element_type(whole.scalar_type()), comm::ReduceOperation::add,
+      ->all_reduce(whole.data_ptr(), whole.numel(), comm::element_type(whole.scalar_type()), comm::ReduceOperation::add,
                    nullptr)
       ->wait();
   return whole;

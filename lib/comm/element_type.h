@@ -5,9 +5,9 @@
 
 #include "comm/communicator.h"
 
-namespace tessera::fsdp {
+namespace tessera::comm {
 
 // Throws std::logic_error if collectives do not support `type`.
-[[nodiscard]] comm::ElementType element_type(c10::ScalarType type);
+[[nodiscard]] ElementType element_type(c10::ScalarType type);
 
-}  // namespace tessera::fsdp
+}  // namespace tessera::comm
