@@ -20,12 +20,12 @@ constexpr std::uint64_t read_ahead_bytes = 64 << 20;
 StoredCheckpoint::StoredCheckpoint(const base::Path& folder)
     : folder_(folder),
       manifest_(read_manifest(folder)),
-      places_(manifest_.files.size()),
+      pieces_(manifest_.files.size()),
       files_(manifest_.files.size()) {
   for (std::size_t t = 0; t < manifest_.tensors.size(); ++t) {
     const auto& tensor = manifest_.tensors[t];
     index_.emplace(tensor.parameter.fqn, t);
-    for (std::size_t p = 0; p < tensor.pieces.size(); ++p) places_[tensor.pieces[p].file].push_back({t, p});
+    for (std::size_t p = 0; p < tensor.pieces.size(); ++p) pieces_[tensor.pieces[p].file].push_back({t, p});
   }
 }
 
@@ -41,14 +41,14 @@ void StoredCheckpoint::check_header(const SafetensorsFile& file, std::size_t ind
                 "{}: its header, bytes 0 to {}, does not have the hash that the manifest gives it; it is damaged", path,
                 file.header().size());
   std::size_t listed = 0;
-  for (const auto& place : places_[index]) {
-    const auto& tensor = manifest_.tensors[place.tensor];
+  for (const auto& piece : pieces_[index]) {
+    const auto& tensor = manifest_.tensors[piece.tensor];
     listed += tensor.states.size();
     for (const auto& state : tensor.states) {
       const auto name = stored_name(state, tensor.parameter.fqn);
       const auto* found = file.find(name);
       base::require(found != nullptr, "{} holds no tensor {}, which the manifest lists there", path, name);
-      base::require(found->type == tensor.type && found->shape == tensor.pieces[place.piece].box.shape(),
+      base::require(found->type == tensor.type && found->shape == tensor.pieces[piece.piece].box.shape(),
                     "{}: tensor {} has another type or shape than in the manifest", path, name);
     }
   }
@@ -94,13 +94,13 @@ std::uint64_t StoredCheckpoint::bytes() const {
   return sum;
 }
 
-std::string StoredCheckpoint::name_of(const Place& place, std::size_t state) const {
-  const auto& tensor = manifest_.tensors[place.tensor];
+std::string StoredCheckpoint::name_of(const PieceIndex& piece, std::size_t state) const {
+  const auto& tensor = manifest_.tensors[piece.tensor];
   return stored_name(tensor.states[state], tensor.parameter.fqn);
 }
 
 std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const StoredTensor& stored,
-                                              const Place& place, std::size_t state) const {
+                                              const PieceIndex& piece, std::size_t state) const {
   const auto content = file.bytes(stored);
   const auto header = file.header().size();
   base::Xxh3Stream hash;
@@ -111,7 +111,7 @@ std::uint64_t StoredCheckpoint::verify_tensor(const SafetensorsFile& file, const
     hash.update(content.subspan(at, std::min(chunk_bytes, content.size() - at)));
     work.has_gone_on();
   }
-  base::require(hash.digest() == manifest_.tensors[place.tensor].pieces[place.piece].hashes[state],
+  base::require(hash.digest() == manifest_.tensors[piece.tensor].pieces[piece.piece].hashes[state],
                 "{}: tensor {}, bytes {} to {} of the file, does not have the hash that the manifest gives it; it is "
                 "damaged",
                 file.path().string(), stored.name, header + stored.begin, header + stored.end);
@@ -131,10 +131,10 @@ std::uint64_t StoredCheckpoint::verify(std::int64_t part, std::int64_t parts) {
   for (std::size_t f = 0; f < manifest_.files.size(); begin += manifest_.files[f++].bytes) {
     if (share_of(begin) > part || share_of(begin + manifest_.files[f].bytes) < part) continue;
     const auto& in = file(f);
-    for (const auto& place : places_[f])
-      for (std::size_t s = 0; s < manifest_.tensors[place.tensor].states.size(); ++s) {
-        const auto& stored = *in.find(name_of(place, s));
-        if (share_of(begin + in.header().size() + stored.begin) == part) read += verify_tensor(in, stored, place, s);
+    for (const auto& piece : pieces_[f])
+      for (std::size_t s = 0; s < manifest_.tensors[piece.tensor].states.size(); ++s) {
+        const auto& stored = *in.find(name_of(piece, s));
+        if (share_of(begin + in.header().size() + stored.begin) == part) read += verify_tensor(in, stored, piece, s);
       }
   }
   return read;

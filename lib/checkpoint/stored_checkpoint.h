@@ -41,19 +41,19 @@ class StoredCheckpoint {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
-  struct Place {
-    std::size_t tensor, piece;  // indices in the manifest
+  struct PieceIndex {
+    std::size_t tensor, piece;  // in the manifest
   };
   const SafetensorsFile& file(std::size_t index);
-  [[nodiscard]] std::string name_of(const Place& place, std::size_t state) const;
-  std::uint64_t verify_tensor(const SafetensorsFile& file, const StoredTensor& stored, const Place& place,
+  [[nodiscard]] std::string name_of(const PieceIndex& piece, std::size_t state) const;
+  std::uint64_t verify_tensor(const SafetensorsFile& file, const StoredTensor& stored, const PieceIndex& piece,
                               std::size_t state) const;
   void check_header(const SafetensorsFile& file, std::size_t index) const;
 
   base::Path folder_;
   Manifest manifest_;
-  std::map<std::string, std::size_t> index_;  // FQN -> tensor
-  std::vector<std::vector<Place>> places_;    // by file
+  std::map<std::string, std::size_t> index_;     // FQN -> tensor
+  std::vector<std::vector<PieceIndex>> pieces_;  // by file
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 

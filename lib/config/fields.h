@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/setting_value.h"
 #include "config/settings.h"
-#include "config/value.h"
 
 namespace tessera::config {
 

@@ -27,8 +27,8 @@ constexpr std::size_t recent_documents = 4;
 constexpr std::size_t keys_told = 12;                         // most keys that the log names as not read
 constexpr std::uint64_t slow_index = std::uint64_t{1} << 28;  // bytes; decoding more takes seconds
 
-// The place of a line, for error messages.
-struct Place {
+// Names a line in error messages.
+struct AtLine {
   std::string_view file;
   std::int64_t line;
 
@@ -56,39 +56,39 @@ const Json* find_value(const Json& object, const std::string& key) {
 
 enum class Kind { ids, labels };
 
-std::vector<std::int32_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const Place& place) {
+std::vector<std::int32_t> read_ids(const Json& array, Kind kind, std::int64_t vocabulary, const AtLine& at) {
   const char* const key = kind == Kind::ids ? "input_ids" : "labels";
-  if (!array.is_array()) place.fail("\"{}\" is of type {}, not a list of token ids", key, array.type_name());
+  if (!array.is_array()) at.fail("\"{}\" is of type {}, not a list of token ids", key, array.type_name());
   std::vector<std::int32_t> ids;
   ids.reserve(array.size());
   for (const Json& element : array) {
     if (!element.is_number_integer())
-      place.fail("{}[{}] is of type {}, not integer", key, ids.size(),
-                 element.is_number() ? "fraction" : element.type_name());
+      at.fail("{}[{}] is of type {}, not integer", key, ids.size(),
+              element.is_number() ? "fraction" : element.type_name());
     const bool huge = element.is_number_unsigned() && element.get<std::uint64_t>() > INT64_MAX;
     const std::int64_t id = huge ? -1 : element.get<std::int64_t>();
     const bool ignored = kind == Kind::labels && !huge && id == no_label;
     if (!ignored && (id < 0 || id >= vocabulary))
-      place.fail("{}[{}] = {} is outside the vocabulary: ids go from 0 to {}{}", key, ids.size(), element.dump(),
-                 vocabulary - 1, kind == Kind::labels ? ", and -100 is no label" : "");
+      at.fail("{}[{}] = {} is outside the vocabulary: ids go from 0 to {}{}", key, ids.size(), element.dump(),
+              vocabulary - 1, kind == Kind::labels ? ", and -100 is no label" : "");
     ids.push_back(static_cast<std::int32_t>(id));
   }
   return ids;
 }
 
 // Reads the mask under `key`: true for each token that it keeps. Returns an empty list if there is no such key.
-std::vector<bool> read_mask(const Json& object, const char* key, std::size_t ids, const Place& place) {
+std::vector<bool> read_mask(const Json& object, const char* key, std::size_t ids, const AtLine& at) {
   const auto found = object.find(key);
   if (found == object.end()) return {};
-  if (!found->is_array()) place.fail("\"{}\" is of type {}, not a list of 0 and 1", key, found->type_name());
-  if (found->size() != ids) place.fail("\"{}\" has {} values for {} input_ids", key, found->size(), ids);
+  if (!found->is_array()) at.fail("\"{}\" is of type {}, not a list of 0 and 1", key, found->type_name());
+  if (found->size() != ids) at.fail("\"{}\" has {} values for {} input_ids", key, found->size(), ids);
   std::vector<bool> kept;
   kept.reserve(ids);
   for (const Json& element : *found) {
     const bool is_zero = element == false || element == 0, is_one = element == true || element == 1;
     if (!is_zero && !is_one)
-      place.fail("{}[{}] = {} is neither 0 nor 1", key, kept.size(),
-                 element.is_primitive() && !element.is_string() ? element.dump() : element.type_name());
+      at.fail("{}[{}] = {} is neither 0 nor 1", key, kept.size(),
+              element.is_primitive() && !element.is_string() ? element.dump() : element.type_name());
     kept.push_back(is_one);
   }
   return kept;
@@ -112,26 +112,26 @@ void cut_padding(const std::vector<bool>& kept, std::vector<std::int32_t>& list)
   list.erase(list.begin(), list.begin() + std::min(first, std::ssize(list)));
 }
 
-JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t vocabulary, const Place& place) {
-  std::vector<std::int32_t> ids = read_ids(list, Kind::ids, vocabulary, place);
+JsonlDocument decode_ids(const Json& object, const Json& list, std::int64_t vocabulary, const AtLine& at) {
+  std::vector<std::int32_t> ids = read_ids(list, Kind::ids, vocabulary, at);
   std::vector<std::int32_t> labels;
   if (const auto found = object.find("labels"); found != object.end()) {
-    labels = read_ids(*found, Kind::labels, vocabulary, place);
-    if (labels.size() != ids.size()) place.fail("{} labels for {} input_ids", labels.size(), ids.size());
+    labels = read_ids(*found, Kind::labels, vocabulary, at);
+    if (labels.size() != ids.size()) at.fail("{} labels for {} input_ids", labels.size(), ids.size());
   }
-  const auto attended = read_mask(object, "attention_mask", ids.size(), place);
+  const auto attended = read_mask(object, "attention_mask", ids.size(), at);
   mask_labels(attended, ids, labels);
-  mask_labels(read_mask(object, "loss_mask", ids.size(), place), ids, labels);
+  mask_labels(read_mask(object, "loss_mask", ids.size(), at), ids, labels);
   cut_padding(attended, ids);
   cut_padding(attended, labels);
   return {std::move(ids), std::move(labels)};
 }
 
-[[noreturn]] void fail_missing_key(const Json& object, const std::string& text_key, const Place& place) {
+[[noreturn]] void fail_missing_key(const Json& object, const std::string& text_key, const AtLine& at) {
   std::vector<std::string> keys;
   for (const auto& item : object.items()) keys.push_back(item.key());
-  place.fail("no key \"{}\" and no \"input_ids\"; data.text_keys names the key of the text{}", text_key,
-             base::did_you_mean(text_key, keys));
+  at.fail("no key \"{}\" and no \"input_ids\"; data.text_keys names the key of the text{}", text_key,
+          base::did_you_mean(text_key, keys));
 }
 
 // Adds the keys of `object` that are not read. `text_key` is the key of the text, null for a line with input_ids.
@@ -181,17 +181,17 @@ std::int64_t JsonlDocument::labelled_tokens() const {
 
 JsonlDocument decode_jsonl(std::string_view line, std::string_view file, std::int64_t line_number,
                            const std::string& text_key, std::int64_t vocabulary, std::set<std::string>* unread) {
-  const Place place{file, line_number};
+  const AtLine at{file, line_number};
   const auto named_line = static_cast<int>(std::min<std::int64_t>(line_number, std::numeric_limits<int>::max()));
   const Json object = base::parse_json_line(line, file, named_line);
-  if (!object.is_object()) place.fail("the line is of type {}, not a JSON object", object.type_name());
+  if (!object.is_object()) at.fail("the line is of type {}, not a JSON object", object.type_name());
   if (const auto ids = object.find("input_ids"); ids != object.end()) {
     if (unread != nullptr) add_unread(object, nullptr, *unread);
-    return decode_ids(object, *ids, vocabulary, place);
+    return decode_ids(object, *ids, vocabulary, at);
   }
   const Json* const text = find_value(object, text_key);
-  if (text == nullptr) fail_missing_key(object, text_key, place);
-  if (!text->is_string()) place.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
+  if (text == nullptr) fail_missing_key(object, text_key, at);
+  if (!text->is_string()) at.fail("\"{}\" is of type {}, not a string", text_key, text->type_name());
   if (unread != nullptr) add_unread(object, &text_key, *unread);
   return JsonlDocument(text->get_ref<const std::string&>());
 }

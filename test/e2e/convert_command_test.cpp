@@ -167,7 +167,7 @@ TEST_CASE("--inspect prints the same page for any number of ranks, and ends with
   CHECK_FALSE(fs::exists(files.folder() / "hf.tmp"));
 }
 
-TEST_CASE("what it cannot do is refused once, with 2, and nothing is written") {
+TEST_CASE("a conversion that is not possible is refused once, with 2, and nothing is written") {
   const SmallRun files;
   const auto& folder = files.folder();
   const auto fixture = fs::path(TESSERA_SOURCE_DIR) / "test" / "oracle" / "fixtures" / "base";
@@ -227,7 +227,7 @@ TEST_CASE("names with spaces, relative ones, links and a slash at the end are fo
   CHECK(base::read_file(folder / "up" / "model.safetensors") == base::read_file(fixture / "model.safetensors"));
 }
 
-TEST_CASE("--help says what it takes, once") {
+TEST_CASE("--help prints one page, whatever the number of ranks") {
   const auto help = convert_by(2, {"--help"});
   CHECK(help.code == 0);
   CHECK(count_of("--max-shard-size", help.out) == 1);

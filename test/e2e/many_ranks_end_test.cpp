@@ -74,7 +74,7 @@ TEST_CASE("a rank that is killed, or stopped for longer than timeout_s, ends the
   CHECK(count_of("] error ", ended.err) == 1);
 }
 
-TEST_CASE("what one rank alone cannot read is told once, with its rank, and nothing is written") {
+TEST_CASE("a file that one rank alone cannot read is told once, with its rank, and nothing is written") {
   const SmallRun files;
   for (const char* rank : {"0", "1", "2", "3"}) std::filesystem::create_directory(files.folder() / rank);
   for (const char* rank : {"0", "1", "3"})
@@ -200,7 +200,7 @@ std::string device_line(int threads) {
   return "  device         CPU (" + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)");
 }
 
-TEST_CASE("a rank has its share of the cores as threads, or what the user says; too many are warned about") {
+TEST_CASE("a rank has its share of the cores as threads, or as many as the user says; too many are warned about") {
   const SmallRun files;
   const auto run = [&](int ranks, const Words& before, const std::string& threads = "null") {
     const auto words = files.words({"--train.threads", threads, "--train.max_steps", "1"});

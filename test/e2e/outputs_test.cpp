@@ -44,7 +44,8 @@ void write_model(const fs::path& folder, const nlohmann::json& keys) {
 
 Words begin_with(const fs::path& model) { return {"--model.config_path", model, "--model.model_path", model}; }
 
-TEST_CASE("what a run could not write is told before its first step, by one message that names it, on any ranks") {
+TEST_CASE(
+    "an output that a run could not write is told before its first step, by one message that names it, on any ranks") {
   struct Case {
     std::string what;
     std::function<void(const SmallRun&)> make;
@@ -290,7 +291,7 @@ TEST_CASE("a limit on the steps that the checkpoint has passed is told") {
   CHECK(count_of("has taken", train_to_the_end(run, joined(go_on, {"--train.max_steps", "3"})).err) == 0);
 }
 
-TEST_CASE("a model keeps what its HuggingFace folder had, through a run, a resume and tessera-convert") {
+TEST_CASE("a model keeps the files of its HuggingFace folder through a run, a resume and tessera-convert") {
   const SmallRun run;
   const auto& folder = run.folder();
   const nlohmann::json keys{{"eos_token_id", {7, 8}}, {"bos_token_id", 5}, {"pad_token_id", nullptr}, {"_my_key", "x"}};

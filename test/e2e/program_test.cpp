@@ -5,8 +5,8 @@
 
 #include "support/catch.h"
 #include "support/small_run.h"
-#include "train/metrics.h"
 #include "train/dry_run.h"
+#include "train/metrics.h"
 
 namespace tessera::test {
 namespace {
@@ -36,7 +36,7 @@ std::vector<std::string> printed_program(const config::Settings& settings) {
   return program;
 }
 
-TEST_CASE("what a training step executes equals the program of --dry-run, line for line") {
+TEST_CASE("a training step executes the program of --dry-run, line for line") {
   const std::vector<Words> modes{
       {},
       {"--train.micro_batch_size", "3"},

@@ -141,7 +141,7 @@ TEST_CASE("every setting that alters a run is named with both values, and refuse
   check_refused(two, {"train.seed: 42 -> 43", "train.optimizer.lr: 0.01 -> 0.5"});
 }
 
-TEST_CASE("what settings lead to counts, not their words: data, global batch, steps, model") {
+TEST_CASE("settings are compared by their effect, not by their words: data, global batch, steps, model") {
   const Changed changed;
   const auto other = changed.run.folder() / "other.jsonl";
   check_alters(changed, {"--data.train_path", other}, "data.train_path: these are other data");

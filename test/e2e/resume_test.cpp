@@ -141,7 +141,7 @@ TEST_CASE("other ranks in other layouts go on with the same data and, in float64
   }
 }
 
-TEST_CASE("what is written in the background has the bytes of what is waited for") {
+TEST_CASE("a checkpoint written in the background has the bytes of one that is waited for") {
   const SmallRun run;
   const auto words = joined(every_step, groups({"ep"}, {"2"}));
   train_to_the_end(run, words, 2);

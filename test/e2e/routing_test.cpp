@@ -25,7 +25,7 @@ void send_all_to_the_first(train::Assembly& assembly) {
     if (is_router(p.placement.parameter.fqn)) p.master.zero_();
 }
 
-TEST_CASE("all tokens to one expert of five: what a model of that expert alone computes") {
+TEST_CASE("with all tokens sent to one expert of five the model computes as one of that expert alone") {
   const SmallRun files;
   for (const Words& mode :
        {Words{}, Words{"--train.gradient_checkpointing.enable", "true"}, Words{"--train.debug.poison_freed", "true"}}) {

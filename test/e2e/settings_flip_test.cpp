@@ -450,7 +450,7 @@ TEST_CASE("every setting moved off its default changes what a run does, or is re
   CHECK(left == "");
 }
 
-TEST_CASE("what is wrong with groups is told once, with the sizes that would do") {
+TEST_CASE("a problem with groups is told once, with the sizes that would do") {
   Bench bench;
   const auto lists = accelerator + "extra_parallel_";
   const std::string first = "train.accelerator.extra_parallel_sizes[0] = ";

@@ -87,7 +87,7 @@ TEST_CASE("a rank whose disk takes longer than timeout_s to give the data, or a 
   check_patient(resumed, "rank 1 is at opening of ");
 }
 
-TEST_CASE("a disk that does not answer at all is named with the file and what is done there, and the job ends") {
+TEST_CASE("a disk that does not answer at all is named with the file and the operation, and the job ends") {
   const SlowRun run("fsync 1 600 step_000002.tmp/shard", every_two_steps);
   INFO(run.finished.err);
   CHECK(run.finished.code == 4);

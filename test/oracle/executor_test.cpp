@@ -168,7 +168,7 @@ TEST_CASE("steps of AdamW with clipping end at torch's weights, in float64 to 1e
   }
 }
 
-TEST_CASE("what is off by a millionth is found") {
+TEST_CASE("a value that is off by a millionth is found") {
   const Fixture fixture("everything");
   for (const auto& words : {Words{"--model.router_z_loss_coef", "0.01000001"}, {"--model.rms_norm_eps", "0.001000001"}})
     CHECK_FALSE(differences(FixtureRun(fixture, Bits::float64, words).first_step(), expected_of(fixture, Bits::float64),

@@ -7,7 +7,7 @@ namespace tessera::test {
 namespace {
 
 // CKP-6, and all else that up to four ranks can be.
-TEST_CASE("what any layout saved, any other loads bit for bit: masters, moments, count of steps, every expert") {
+TEST_CASE("any layout loads bit for bit what any other saved: masters, moments, count of steps, every expert") {
   check_every_pair(chosen_layouts(), {});
 }
 

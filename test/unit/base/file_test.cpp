@@ -42,7 +42,7 @@ TEST_CASE("an atomic write leaves the old or the new content, whichever call fai
   CHECK(failed == std::vector{create, write, sync, close, rename, sync_folder});
 }
 
-TEST_CASE("what has to be on the disk is asked of the kernel: a file before it gets its name, then the folder") {
+TEST_CASE("an atomic write syncs the file before it gets its name, then the folder") {
   const test::TempFolder temporary;
   const Path folder = std::filesystem::canonical(temporary.path());
   const test::HeardSyncs heard;

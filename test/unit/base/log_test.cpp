@@ -14,7 +14,7 @@ TEST_CASE("a silenced rank writes errors only") {
   set_log(LogLevel::info, true);
 }
 
-TEST_CASE("the level hides what is below it") {
+TEST_CASE("the level hides messages below it") {
   set_log(LogLevel::warning, true);
   CHECK_FALSE(log_enabled(LogLevel::info));
   CHECK(log_enabled(LogLevel::warning));

@@ -38,7 +38,7 @@ int read_after_cut(const Path& path, const std::function<MappedFile(MappedFile)>
   return sum(file.bytes());
 }
 
-TEST_CASE("reading what was cut off a mapped file ends the process with code 4 and one line that names it") {
+TEST_CASE("reading bytes that were cut off a mapped file ends the process with code 4 and one line that names it") {
   const test::TempFolder folder;
   const auto path = folder.write("data.bin", std::string(size, 'a'));
   const auto other = folder.write("other.bin", std::string(size, 'b'));

@@ -81,7 +81,7 @@ TEST_CASE("a lock that fails for another reason says that reason") {
   CHECK(refusal(output, &failing_disk) == "cannot lock " + (output / ".lock").string() + ": Input/output error");
 }
 
-TEST_CASE("what a killed run left on this machine is taken over") {
+TEST_CASE("the lock of a run that was killed on this machine is taken over") {
   for (const auto lock : {&FolderLock::flock_call, &not_implemented}) {
     const test::TempFolder output;
     lock_and_be_killed(output, lock);
@@ -97,7 +97,7 @@ TEST_CASE("what a killed run left on this machine is taken over") {
   }
 }
 
-TEST_CASE("what a run left elsewhere, or before this machine was started, is refused, with the file to remove") {
+TEST_CASE("the lock of a run elsewhere, or before this machine was started, is refused, with the file to remove") {
   const test::TempFolder output;
   lock_and_be_killed(output, &not_implemented);
   const auto own = lock_text(output.path());

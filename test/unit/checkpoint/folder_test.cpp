@@ -83,7 +83,7 @@ TEST_CASE("`latest` decides, newer checkpoints of another course or not; without
   CHECK(latest_step(output.path()) == 3);
 }
 
-TEST_CASE("a `latest` that is damaged, or names what is not there, is an error with what is there") {
+TEST_CASE("a `latest` that is damaged, or names a missing checkpoint, is an error that lists those there are") {
   const test::TempFolder output;
   add(output, "step_000003");
   const auto refusal = [&](const std::string& latest) {
@@ -153,7 +153,7 @@ TEST_CASE("a commit gives the unfinished folder its name, in place of an earlier
   CHECK(content(output, "step_000007") == "third");
 }
 
-TEST_CASE("a removed checkpoint is gone, with what an earlier removal left") {
+TEST_CASE("a removed checkpoint is gone, and so are the remains of an earlier removal") {
   const test::TempFolder output;
   add(output, "step_000004");
   add(output, "step_000004.tmp");
@@ -177,7 +177,7 @@ Steps expected_outdated(const Steps& steps, std::int64_t saved, std::int64_t kee
   return gone;
 }
 
-TEST_CASE("what is outdated, for every set of checkpoints") {
+TEST_CASE("the outdated checkpoints of every set are those beyond the newest and not at a multiple") {
   for (unsigned set = 0; set < 128; ++set) {
     Listing listing;
     Steps steps;

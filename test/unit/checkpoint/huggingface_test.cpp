@@ -160,7 +160,7 @@ TEST_CASE("shards and index must agree") {
   CHECK_THAT(refusal_of_index(R"({"a":"three.safetensors"})"), Contains("three.safetensors"));
 }
 
-TEST_CASE("a folder without weights says what was looked for") {
+TEST_CASE("the error of a folder without weights names the files that were looked for") {
   const test::TempFolder folder;
   const auto open = [&] { const HuggingFaceCheckpoint checkpoint(folder.path(), specs()); };
   CHECK_THAT(test::error_of(open), Contains("neither model.safetensors nor model.safetensors.index.json"));

@@ -172,7 +172,7 @@ TEST_CASE("config.json comes out as it went in, but for the spellings and the ty
   CHECK(written == source);
 }
 
-TEST_CASE("a head_dim that config.json leaves out is written as what it means") {
+TEST_CASE("a head_dim that config.json leaves out is written as the number that it stands for") {
   const test::TempFolder folder;
   auto config = small_config(Sizes::square);  // hidden 6
   config.num_attention_heads = 3;
@@ -219,7 +219,7 @@ TEST_CASE("a weight that float16 cannot hold is named, not made infinite") {
   CHECK(names_in(folder.path()) == std::set<std::string>{"in", "ck"});
 }
 
-TEST_CASE("what is in the way of the new folder is refused and left alone") {
+TEST_CASE("a file or folder in the way of the new folder is refused and left alone") {
   const ConvertedFiles files;
   fs::create_directories(files.out());
   CHECK(files.refusal() == "no error");  // an empty folder
@@ -243,7 +243,7 @@ TEST_CASE("a caller that keeps others out replaces an older folder, and one that
   CHECK(names_in(files.folder().path()) == std::set<std::string>{"in", "ck", "out"});
 }
 
-TEST_CASE("of a folder that is replaced, what was not written there by the caller stays, and a model is refused") {
+TEST_CASE("a replaced folder keeps the files that the caller did not write, and a model there is refused") {
   const ConvertedFiles files;
   files.folder().write("in/tokenizer.json", "of the source");
   files.folder().write("in/generation_config.json", "{}");
@@ -281,7 +281,7 @@ TEST_CASE("of a folder that is replaced, what was not written there by the calle
   }
 }
 
-TEST_CASE("what goes with a model is what save_pretrained writes beside it, never weights or other files") {
+TEST_CASE("companions of a model are the files that save_pretrained writes beside it, never weights or other files") {
   for (const char* name : {"generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                            "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt",
                            "chat_template.jinja", "preprocessor_config.json", "qwen.tiktoken", "LICENSE", "LICENSE.md"})

@@ -116,7 +116,7 @@ TEST_CASE("a manifest that is absent, damaged or cut is an error with its name")
   CHECK(read() == "no error");
 }
 
-TEST_CASE("another format and a newer version are refused, with what to do") {
+TEST_CASE("another format and a newer version are refused, with the way out") {
   CHECK_THAT(refusal([](Json& j) { j["format"] = "other"; }), Contains("\"other\", not \"tessera checkpoint\""));
   const auto newer = refusal([](Json& j) { j["version"] = 2; });
   CHECK_THAT(newer, Contains("format version 2; this program reads versions up to 1: use a newer Tessera"));
@@ -269,7 +269,7 @@ TEST_CASE("a box that is empty, outside, turned or of other dims is refused") {
              Contains("of a dim of 0"));
 }
 
-TEST_CASE("pieces that overlap, or leave a hole, or stand twice in a file are refused") {
+TEST_CASE("pieces that overlap, leave a hole, or are in one file twice are refused") {
   const auto with = [](const char* pieces) {
     return refusal([&](Json& j) {
       auto list = Json::array();

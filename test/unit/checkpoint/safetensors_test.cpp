@@ -98,7 +98,7 @@ TEST_CASE("a header whose length lies is refused") {
   CHECK_THAT(refusal(file_bytes(1, "{}", 0)), Contains("m.safetensors:1"));
 }
 
-TEST_CASE("a header that is not what the format says is refused with the tensor's name") {
+TEST_CASE("a header that breaks the format is refused with the tensor's name") {
   const auto [header, reason] = GENERATE(table<std::string, std::string>({
       {"[]", "not a JSON object"},
       {"{", "m.safetensors:1"},

@@ -37,7 +37,7 @@ WrittenFile write(const base::Path& path, std::size_t piece) {
   return writer.finish();
 }
 
-TEST_CASE("what was written is read back: names, types, shapes, bytes, metadata") {
+TEST_CASE("a written file is read back: names, types, shapes, bytes, metadata") {
   const test::TempFolder folder;
   const auto written = write(folder / "m.safetensors", data_bytes);
   const SafetensorsFile file(folder / "m.safetensors");

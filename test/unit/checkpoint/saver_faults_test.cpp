@@ -301,7 +301,7 @@ TEST_CASE("the kernel is asked for every file of a checkpoint, its folder, and t
   }
 }
 
-TEST_CASE("folders that are unfinished, or have no manifest, count neither as latest nor for what is kept") {
+TEST_CASE("folders that are unfinished, or have no manifest, count neither as latest nor among those kept") {
   Tiny tiny;
   const test::TempFolder output(test::TempFolder::in_memory());
   const auto saver = tiny.saver(output.path(), base::posix_file_system(), 2);

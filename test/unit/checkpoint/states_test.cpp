@@ -131,7 +131,7 @@ TEST_CASE("the master comes first, then the optimizer's moments, in the store's 
   }
 }
 
-TEST_CASE("what was saved is restored bit for bit, with its facts: every optimizer, both types, both modes") {
+TEST_CASE("a saved run is restored bit for bit, with its facts: every optimizer, both types, both modes") {
   for (const auto master : {at::kFloat, at::kDouble})
     for (const auto mode : {SaveMode::wait, SaveMode::background})
       for (const auto& [type, momentum] : {std::pair{Type::adamw, 0.0}, {Type::sgd, 0.9}, {Type::sgd, 0.0}}) {

@@ -206,7 +206,7 @@ TEST_CASE("only the files of a box are opened") {
              Contains("shard_00002.safetensors"));
 }
 
-TEST_CASE("a checkpoint says what it holds") {
+TEST_CASE("a checkpoint lists its content") {
   const Saved saved;
   StoredCheckpoint stored(saved.folder.path());
   CHECK(stored.folder() == saved.folder.path());

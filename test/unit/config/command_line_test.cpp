@@ -202,7 +202,7 @@ TEST_CASE("a file that is absent, broken or HuggingFace's is one problem among t
   CHECK_THAT(text, ContainsSubstring("unknown option --train.lr"));
 }
 
-TEST_CASE("what stands in a settings file that could not be read is not called missing") {
+TEST_CASE("a setting that an unreadable settings file may hold is not reported as missing") {
   const TemporaryFile huggingface(R"({"model_type": "qwen3_moe"})");
   CHECK(problems_of_line({huggingface.path()}) ==
         "settings: " + huggingface.path() +

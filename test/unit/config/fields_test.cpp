@@ -196,7 +196,7 @@ TEST_CASE("every setting of VeOmni 0.1.12 is a setting here, or answered with a 
   CHECK(count == 164);
 }
 
-TEST_CASE("VeOmni's names are none of ours, and none is listed twice") {
+TEST_CASE("no name of VeOmni's is a setting of Tessera, and each is listed once") {
   std::set<std::string> patterns;
   for (const ForeignName& name : foreign_names()) {
     CAPTURE(name.pattern);

@@ -44,7 +44,7 @@ TEST_CASE("text files are documents that end") {
   CHECK(ids == std::vector<std::int64_t>{'x', 'y', 256, 'z', 256});
 }
 
-TEST_CASE("a corpus without a token is refused with the file, and what was read and dropped") {
+TEST_CASE("a corpus without a token is refused with the file, and its samples read and dropped") {
   const test::TempFolder folder;
   const auto error = [&](const char* name, const std::string& content) {
     const auto path = folder.write(name, content);
@@ -92,7 +92,7 @@ TEST_CASE("faulty lines of all files are counted where they are left out") {
   CHECK_THAT(data::describe(corpus.counts()), ContainsSubstring("5 read, 3 dropped because they are faulty"));
 }
 
-TEST_CASE("a .json file that turns out not to be JSONL is refused with what to do") {
+TEST_CASE("a .json file that turns out not to be JSONL is refused with the way out") {
   const test::TempFolder folder;
   folder.write("a.jsonl", "{\"text\": \"a\"}\n");
   for (const char* content : {"{\n  \"builder_name\": \"x\"\n}\n", "{\"builder_name\": \"x\"}\n"}) {

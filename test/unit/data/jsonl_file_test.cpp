@@ -69,7 +69,7 @@ TEST_CASE("a byte order mark and carriage returns are accepted") {
   CHECK(file.counts().blank == 1);
 }
 
-TEST_CASE("labels are what the position before shall predict") {
+TEST_CASE("a label is the token that the position before it predicts") {
   const test::TempFolder folder;
   const test::JsonlAlone file(folder.write("d.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, 5]}\n"),
                               "text", 300);

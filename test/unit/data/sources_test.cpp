@@ -136,7 +136,7 @@ TEST_CASE("binary files are not taken for text: each kind is named with its way 
     CHECK(found(folder, {folder.write("a.txt", text)}) == "a.txt:t");
 }
 
-TEST_CASE("endings go in any case, and what .json may also be is refused with the format to give") {
+TEST_CASE("endings count in any case, and a .json file of an unclear format is refused with the formats to give") {
   const test::TempFolder folder;
   folder.write("a.JSONL", "{}");
   folder.write("b.Ndjson", "{}");
@@ -148,7 +148,7 @@ TEST_CASE("endings go in any case, and what .json may also be is refused with th
   CHECK_THAT(error_for({folder.write("e.BIN", "x")}), ContainsSubstring("in small letters"));
 }
 
-TEST_CASE("what runs write into a data folder is left out and told; named outright it is refused") {
+TEST_CASE("files that runs write into a data folder are left out and logged; named outright they are refused") {
   const test::TempFolder folder;
   for (const char* name : {"a.txt", "run/settings.resolved.json", "run/metrics.jsonl", "run/hf/config.json",
                            "run/step_000004/manifest.json", "now/x.txt", "trace.json", "metrics.jsonl"})

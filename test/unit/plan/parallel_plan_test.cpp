@@ -56,7 +56,7 @@ TEST_CASE("a syntax error is told with its line") {
   CHECK(parsed.problems[0].find("trailing comma") != std::string::npos);
 }
 
-TEST_CASE("a pattern that stands there twice is refused, naming it") {
+TEST_CASE("a pattern that a plan lists twice is refused by name") {
   const Parsed parsed = parse_ep("\"a.b\": \"Shard(0)\",\n\"a.b\": \"Shard(0)\"");
   REQUIRE(parsed.problems.size() == 1);
   CHECK(parsed.problems[0].starts_with("plan.json:4: "));

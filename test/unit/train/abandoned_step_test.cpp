@@ -167,7 +167,7 @@ int abandon_everywhere(const config::Settings& settings) {
   }
 }
 
-TEST_CASE("a step that an exception ends leaves alone what collectives under way read and write") {
+TEST_CASE("a step that an exception ends leaves alone the memory that collectives under way read and write") {
   const FreedMemoryOverwritten overwritten;
   const SmallRun files;
   const Words groups{"--train.accelerator.extra_parallel_names", "ep", "--train.accelerator.extra_parallel_sizes", "2",

@@ -67,7 +67,7 @@ TEST_CASE("ranks to each of which the launcher shows another GPU take that one")
   CHECK(assign_gpus(hosts_of({{0, 1}}), {{10, 20}, {20, 10}}).gpus == std::vector<std::int64_t>{0, 0});
 }
 
-TEST_CASE("what keeps ranks from a GPU each is said with the way out") {
+TEST_CASE("the reason why not every rank gets a GPU is told with the way out") {
   CHECK(assign_gpus(hosts_of({{0}, {1, 2}}), {{1}, {5}, {5}}).problem ==
         "2 ranks on node1 see 1 GPU in all, and each needs its own; start at most 1 there, or use "
         "--train.accelerator.device cpu");

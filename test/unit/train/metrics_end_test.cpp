@@ -62,7 +62,7 @@ TEST_CASE("a file that does not reach the step tells how far it goes") {
   CHECK(read_metrics_end(folder.write("unfinished", "{\"st"), 5).bytes_of_lines == 0);
 }
 
-TEST_CASE("what is no metrics file is refused with the place of its last line") {
+TEST_CASE("a file that holds no metrics is refused with the place of its last line") {
   const test::TempFolder folder;
   const auto message = [&](const std::string& text) {
     return test::error_of([&] { static_cast<void>(read_metrics_end(folder.write("m", text), 1)); });

@@ -100,7 +100,7 @@ TEST_CASE("numbers that are not finite are null and named beside") {
   CHECK_FALSE(json.contains("z_loss/text"));
 }
 
-TEST_CASE("what was not measured, since no token has a target, is null without a word, not zero") {
+TEST_CASE("losses that were not measured, because no token has a target, are null without a text, not zero") {
   const test::TempFolder folder;
   {
     MetricsFile file(folder / "m", ExistingMetrics::replace);
@@ -137,7 +137,7 @@ TEST_CASE("evaluations and expert loads are objects of their own") {
   CHECK(lines[2]["expert_load_max_over_mean"] == Json::array());
 }
 
-TEST_CASE("what a rank sent is one object of all groups") {
+TEST_CASE("the traffic of all groups is one object") {
   const test::TempFolder folder;
   MetricsFile(folder / "m", ExistingMetrics::replace).write(7, 4, {{"ep", 1024, 0.5, 0.125}, {"ep_fsdp", 8, 0.25, 0}});
   const auto line = lines_of(folder / "m").at(0);

@@ -54,7 +54,7 @@ TEST_CASE("a step line has loss and parts, norm, rate, speed and time left") {
   CHECK_THAT(format_step(report), Catch::Matchers::EndsWith("12.3k tokens/s  skipped"));
 }
 
-TEST_CASE("what was not measured, since no token has a target, is not shown as numbers") {
+TEST_CASE("losses that were not measured, because no token has a target, are not shown as numbers") {
   StepMetrics step = step_of(7);
   step.tokens = 13;
   step.outcome = StepOutcome::without_targets;
@@ -139,7 +139,7 @@ TEST_CASE("the end page has the longest kinds of instruction first, the very sho
   CHECK_THAT(text, Contains("all others            30.0 ms   0.0 %"));
 }
 
-TEST_CASE("the end page has time by kind of instruction, and what is left is shown too") {
+TEST_CASE("the end page shows the time of each kind of instruction, and the rest") {
   EndPage page;
   page.reason = "all 200 steps are done";
   page.steps = 200;
@@ -159,7 +159,7 @@ TEST_CASE("the end page has time by kind of instruction, and what is left is sho
   CHECK_THAT(text, !Contains("peak memory"));
 }
 
-TEST_CASE("the end page tells of each group what was sent, and how much of its time was hidden") {
+TEST_CASE("the end page shows the bytes of each group, and how much of its time was hidden") {
   EndPage page{.reason = "all 2 steps are done"};
   page.groups = {{"ep", 1 << 20, 0.5, 0.125}, {"fsdp", 8 << 20, 2.0, 0.1}, {"emb", 0, 0, 0}};
   const std::string text = format_end(page);

@@ -31,7 +31,7 @@ TEST_CASE("an event has its rank, its lane, and microseconds since the origin") 
   for (const auto& event : events) CHECK(event["pid"] == 7);
 }
 
-TEST_CASE("what is under way at the same time is in lanes of its own, and a lane is used again") {
+TEST_CASE("operations under way at the same time have lanes of their own, and a lane is used again") {
   const auto events = events_of(format_trace({{Lane::communication, "a", "ep", 0, 2},
                                               {Lane::communication, "b", "ep", 1, 3},
                                               {Lane::communication, "c", "ep", 2, 4},

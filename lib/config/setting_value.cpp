@@ -1,4 +1,4 @@
-#include "config/value.h"
+#include "config/setting_value.h"
 
 #include <fmt/format.h>
 
