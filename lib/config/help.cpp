@@ -2,29 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "config/fields.h"
+#include "config/wrapped.h"
 
 namespace tessera::config {
 namespace {
 
 constexpr std::size_t line_width = 100;
-
-// Words of `text` in lines of at most line_width characters, each after `indent` spaces.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out;
-  std::string line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > line_width) {
-      out += std::string(indent, ' ') + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return out + std::string(indent, ' ') + line + "\n";
-}
 
 std::string facts(const Field& field) {
   std::string text;
@@ -69,7 +53,7 @@ std::string help_text() {
       out += fmt::format("\n{}:\n", group);
     }
     out += fmt::format("  --{} {}\n", field.path, field.type_name());
-    out += wrapped(fmt::format("{} ({})", field.help, facts(field)), 6);
+    out += wrapped(fmt::format("{} ({})", field.help, facts(field)), 6, line_width);
   }
   out += "\nOther spellings of whole sections:\n";
   for (const SectionSpelling& spelling : section_spellings())

@@ -4,6 +4,7 @@
 
 #include "config/fields.h"
 #include "config/foreign_names.h"
+#include "config/wrapped.h"
 
 namespace tessera::config {
 namespace {
@@ -18,20 +19,31 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string default_cell(const Field& field) {
-  if (field.role == FieldRole::spelling) return "";
-  if (!field.absent.empty()) return cell(field.absent);
-  return fmt::format("`{}`", to_text(field.default_value().value_or(Value{})));
+constexpr std::size_t line_width = 120;
+
+// An asterisk of a text would make the words after it bold.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '*') out += '\\';
+    out += c;
+  }
+  return out;
 }
 
-std::string row_of(const Field& field) {
-  std::string type = field.type_name();
-  if (const std::string range = field.range_text(); !range.empty()) type += ", " + range;
-  std::string help = field.help;
-  if (field.role == FieldRole::spelling) help += " (Another spelling.)";
-  if (!field.not_yet.empty()) help += fmt::format(" (Not yet: {}.)", field.not_yet);
-  return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.path, cell(type), default_cell(field), cell(help),
-                     cell(field.observe));
+std::string default_of(const Field& field) {
+  if (field.role == FieldRole::spelling) return "another spelling";
+  if (!field.absent.empty()) return "default: " + plain(field.absent);
+  return fmt::format("default `{}`", to_text(field.default_value().value_or(Value{})));
+}
+
+std::string item_of(const Field& field) {
+  std::string facts = field.type_name();
+  if (const std::string range = field.range_text(); !range.empty()) facts += ", " + range;
+  std::string text = plain(field.help);
+  if (!field.not_yet.empty()) text += fmt::format(" (Not yet: {}.)", field.not_yet);
+  text += fmt::format(" Changes: {}.", plain(field.observe));
+  return fmt::format("- `{}`: {}; {}.\n", field.path, plain(facts), default_of(field)) + wrapped(text, 2, line_width);
 }
 
 std::string foreign_rows() {
@@ -50,17 +62,18 @@ std::string foreign_rows() {
 std::string manual_page() {
   std::string out =
       "# Settings\n\n"
-      "Generated: `build/bin/tessera-train --manual > lib/config/README.md` (a test compares the two). In a settings "
-      "file the parts of a name are nested objects. On the command line, write `--name value`, for a list (`...`) "
-      "`--name value value`, and for the empty list `--name []`.\n";
+      "Generated: `build/bin/tessera-train --manual > lib/config/README.md` (a test compares the two).\n\n"
+      "In a settings file the parts of a name are nested objects. On the command line, write `--name value`, for a "
+      "list\n"
+      "(`...`) `--name value value`, and for the empty list `--name []`. The page gives of each setting its type and\n"
+      "default, its meaning, and the visible effect of another value (*Changes*).\n";
   std::string group;
   for (const Field& field : fields()) {
     if (field.group != group) {
       group = field.group;
-      out += fmt::format(
-          "\n## {}\n| setting | type | default | meaning | what changes |\n| --- | --- | --- | --- | --- |\n", group);
+      out += fmt::format("\n## {}\n", group);
     }
-    out += row_of(field);
+    out += item_of(field);
   }
   out += "\n## Other spellings of whole sections\n| spelling | setting |\n| --- | --- |\n";
   for (const SectionSpelling& spelling : section_spellings())
