@@ -64,20 +64,21 @@ std::uint64_t bytes_of(const std::string& text) {
         count <= std::numeric_limits<std::int64_t>::max() / u.bytes)
       return count * u.bytes;
   base::fail(
-      "--max-shard-size {}: not a size; give a whole number above 0 with B, KB, MB, GB, KiB, MiB or GiB, such as 5GB",
+      "--max-shard-size {} is not a size; give a whole number above 0 with B, KB, MB, GB, KiB, MiB or GiB, such as 5GB",
       text);
 }
 
 std::optional<ElementType> type_of(const std::string& word) {
   if (word.empty()) return std::nullopt;
   const auto type = float_type_called(word);
-  base::require(type.has_value(), "--dtype {}: not a type; give float32, bfloat16, float16 or float64", word);
+  base::require(type.has_value(), "--dtype {} is not a type; give float32, bfloat16, float16 or float64", word);
   return type;
 }
 
 ExpertForm form_of(const std::string& word) {
   base::require(word.empty() || word == "separate" || word == "fused",
-                "--experts {}: give separate (one tensor per expert) or fused (gate_up_proj, down_proj)", word);
+                "--experts {} is unknown; give separate (one tensor per expert) or fused (gate_up_proj, down_proj)",
+                word);
   return word == "fused" ? ExpertForm::fused : ExpertForm::separate;
 }
 

@@ -37,7 +37,7 @@ Files open_shards(const base::Path& index, base::Problems& problems) {
   const base::JsonDocument document = base::parse_json_file(index, base::JsonComments::refused);
   const nlohmann::json& value = document.value();
   base::require(value.is_object() && value.contains("weight_map") && value["weight_map"].is_object(),
-                "{}: no object \"weight_map\"", index.string());
+                "{} has no object \"weight_map\"", index.string());
   std::map<std::string, std::string> shard_of;
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : value["weight_map"].items()) {

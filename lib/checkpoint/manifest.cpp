@@ -132,7 +132,7 @@ class Object {
     constexpr std::string_view digits = "0123456789abcdef";
     const auto* text = value.get_ptr<const std::string*>();
     base::require(text != nullptr && text->size() == 16 && text->find_first_not_of(digits) == std::string::npos,
-                  "{}: a hash that is not of 16 hexadecimal digits", place);
+                  "{}: the hash does not have 16 hexadecimal digits", place);
     return std::stoull(*text, nullptr, 16);
   }
 
@@ -150,7 +150,7 @@ Progress read_progress(const Object& object) {
   base::require(progress.step <= progress.total_steps && progress.evaluated_at <= progress.step &&
                     progress.optimizer_steps <= progress.step &&
                     progress.skipped_steps <= progress.step - progress.optimizer_steps,
-                "{}: numbers of steps that contradict each other", object.place());
+                "{}: its numbers of steps contradict each other", object.place());
   return progress;
 }
 
@@ -187,23 +187,23 @@ std::optional<std::int64_t> elements_of(const std::vector<std::int64_t>& shape) 
 ManifestPiece read_piece(const Object& object, const ManifestTensor& tensor, std::size_t files) {
   ManifestPiece piece;
   piece.file = static_cast<std::size_t>(object.integer("file", 0));
-  base::require(piece.file < files, "{}: file {} of {}", object.place(), piece.file, files);
+  base::require(piece.file < files, "{}: file {} is not one of {} files", object.place(), piece.file, files);
   const auto& box = object.array("box");
   const auto& shape = tensor.parameter.shape;
-  base::require(box.size() == shape.size(), "{}: a box of {} dims of a shape of {}", object.place(), box.size(),
+  base::require(box.size() == shape.size(), "{}: a box has {} dims, but the shape has {}", object.place(), box.size(),
                 shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto place = object.place() + ": \"box\"";
-    base::require(box[d].is_array() && box[d].size() == 2, "{}: a block that is not [begin, end]", place);
+    base::require(box[d].is_array() && box[d].size() == 2, "{}: a block is not [begin, end]", place);
     const layout::Block block{Object::checked_integer(box[d][0], place, 0),
                               Object::checked_integer(box[d][1], place, 0)};
-    base::require(block.begin < block.end && block.end <= shape[d], "{}: [{}, {}] of a dim of {}", place, block.begin,
-                  block.end, shape[d]);
+    base::require(block.begin < block.end && block.end <= shape[d],
+                  "{}: block [{}, {}] does not lie within a dim of {}", place, block.begin, block.end, shape[d]);
     piece.box.dims.push_back(block);
   }
   for (const auto& hash : object.array("hashes")) piece.hashes.push_back(Object::checked_hash(hash, object.place()));
-  base::require(piece.hashes.size() == tensor.states.size(), "{}: {} hashes of {} states", object.place(),
-                piece.hashes.size(), tensor.states.size());
+  base::require(piece.hashes.size() == tensor.states.size(), "{}: a piece has {} hashes, but there are {} states",
+                object.place(), piece.hashes.size(), tensor.states.size());
   return piece;
 }
 
@@ -244,16 +244,15 @@ ManifestTensor read_tensor(const Object& object, const std::string& source, std:
   base::require(elements_of(tensor.parameter.shape).has_value(), "{}: its shape has no size in bytes", place);
   tensor.type = read_float_type(object);
   for (const auto& state : object.array("states")) {
-    base::require(state.is_string() && !state.get_ref<const std::string&>().empty(), "{}: a state without a name",
-                  place);
+    base::require(state.is_string() && !state.get_ref<const std::string&>().empty(), "{}: a state has no name", place);
     tensor.states.push_back(state.get<std::string>());
   }
   base::require(std::set(tensor.states.begin(), tensor.states.end()).size() == tensor.states.size(),
-                "{}: a state twice", place);
+                "{}: a state is listed twice", place);
   std::set<std::size_t> used;
   for (const auto& piece : object.array("pieces")) {
     tensor.pieces.push_back(read_piece(Object(piece, place), tensor, files));
-    base::require(used.insert(tensor.pieces.back().file).second, "{}: two pieces in file {}", place,
+    base::require(used.insert(tensor.pieces.back().file).second, "{}: two pieces are in file {}", place,
                   tensor.pieces.back().file);
   }
   check_cover(tensor, place);
@@ -306,20 +305,21 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   for (const auto& entry : object.array("files")) {
     manifest.files.push_back(read_file_entry(Object(entry, source + ": \"files\"")));
     const auto& file = manifest.files.back();
-    base::require(names.insert(file.name).second, "{}: file {} twice", source, json_text(file.name));
+    base::require(names.insert(file.name).second, "{}: file {} is listed twice", source, json_text(file.name));
     add_bytes(file.bytes);
   }
   if (json.contains("companions"))
     for (const auto& entry : object.array("companions")) {
       manifest.companions.push_back(read_companion(Object(entry, source + ": \"companions\"")));
       const auto& name = manifest.companions.back().name;
-      base::require(name != manifest_name && names.insert(name).second, "{}: file {} twice", source, json_text(name));
+      base::require(name != manifest_name && names.insert(name).second, "{}: file {} is listed twice", source,
+                    json_text(name));
       add_bytes(manifest.companions.back().bytes);
     }
   names.clear();
   for (const auto& tensor : object.array("tensors")) {
     manifest.tensors.push_back(read_tensor(Object(tensor, source + ": \"tensors\""), source, manifest.files.size()));
-    base::require(names.insert(manifest.tensors.back().parameter.fqn).second, "{}: tensor {} twice", source,
+    base::require(names.insert(manifest.tensors.back().parameter.fqn).second, "{}: tensor {} is listed twice", source,
                   json_text(manifest.tensors.back().parameter.fqn));
   }
   return manifest;

@@ -64,7 +64,7 @@ ElementType read_type(const Json& entry, const std::string& place) {
 
 std::vector<std::uint64_t> read_numbers(const Json& entry, const char* key, const std::string& place) {
   const auto it = entry.find(key);
-  base::require(it != entry.end() && it->is_array(), "{}: no array \"{}\"", place, key);
+  base::require(it != entry.end() && it->is_array(), "{} has no array \"{}\"", place, key);
   std::vector<std::uint64_t> numbers;
   for (const Json& number : *it) {
     base::require(number.is_number_unsigned(), "{}: \"{}\" holds {}, not a count", place, key, number.dump());

@@ -78,15 +78,15 @@ MappedFiles::Mapped MegatronFile::map_index() const {
 
 void MegatronFile::read_header(const base::MappedFile& index) {
   const auto& index_name = index.path().native();
-  base::require(index.text().starts_with(magic), "{}: not an index of Megatron-Core: it does not begin with MMIDIDX",
+  base::require(index.text().starts_with(magic), "{} is no index of Megatron-Core: it does not begin with MMIDIDX",
                 index_name);
-  base::require(index.size() >= header_bytes, "{}: cut short: {} bytes, the header alone has {}", index_name,
+  base::require(index.size() >= header_bytes, "{} is cut short: it has {} bytes, the header alone {}", index_name,
                 index.size(), header_bytes);
   const auto version = load<std::uint64_t>(index, version_at);
-  base::require(version == 1, "{}: version {} of the format, only 1 is known", index_name, version);
+  base::require(version == 1, "{} has version {} of the format; only 1 is known", index_name, version);
   type_code_ = load<std::uint8_t>(index, type_at);
-  base::require(type_code_ >= uint8 && type_code_ <= uint16, "{}: unknown type code {}", index_name, type_code_);
-  base::require(type_code_ != float32 && type_code_ != float64, "{}: holds floating-point numbers, not token ids",
+  base::require(type_code_ >= uint8 && type_code_ <= uint16, "{} has the unknown type code {}", index_name, type_code_);
+  base::require(type_code_ != float32 && type_code_ != float64, "{} holds floating-point numbers, not token ids",
                 index_name);
   token_bytes_ = type_bytes[static_cast<std::size_t>(type_code_)];
 
@@ -97,13 +97,13 @@ void MegatronFile::read_header(const base::MappedFile& index) {
   const bool possible = sequences <= rest / 12 && entries <= rest / 8;
   const std::uint64_t needed = possible ? sequences * 12 + entries * 8 : 0;
   base::require(possible && needed <= rest,
-                "{}: cut short: it announces {} sequences and {} document entries, but has {} bytes", index_name,
+                "{} is cut short: it announces {} sequences and {} document entries, but has {} bytes", index_name,
                 sequences, entries, index.size());
   base::require(rest - needed != sequences || sequences == 0,
-                "{}: a multimodal data set (it has a mode for each sequence); only text is supported", index_name);
-  base::require(rest == needed, "{}: {} bytes too many for {} sequences and {} document entries", index_name,
+                "{} is a multimodal data set (it has a mode for each sequence); only text is supported", index_name);
+  base::require(rest == needed, "{} has {} bytes too many for {} sequences and {} document entries", index_name,
                 rest - needed, sequences, entries);
-  base::require(entries >= 1, "{}: no document entries; there must be one more than documents", index_name);
+  base::require(entries >= 1, "{} has no document entries; there must be one more than documents", index_name);
   sequences_ = static_cast<std::int64_t>(sequences);
   documents_ = static_cast<std::int64_t>(entries) - 1;
 }
@@ -121,8 +121,8 @@ void MegatronFile::check_sequences(const base::MappedFile& index) const {
                   byte_offset(index, s), at);
     const std::int64_t bytes = length * token_bytes_;
     base::require(bytes <= bin_bytes - at,
-                  "{}: sequence {} ends at byte {}, but {} has {} bytes: cut short, or not its .bin", index_name, s,
-                  at + bytes, name_, bin_bytes);
+                  "{}: sequence {} ends at byte {}, but {} has {} bytes: it is cut short, or not its .bin", index_name,
+                  s, at + bytes, name_, bin_bytes);
     at += bytes;
   }
   base::require(at == bin_bytes, "{} has {} bytes, but its index {} describes {}", name_, bin_bytes, index_name, at);

@@ -56,7 +56,7 @@ std::string pattern_fault(const std::string& pattern) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '.' || c == '*';
   };
-  if (pattern.empty()) return "an empty pattern; name a parameter";
+  if (pattern.empty()) return "the pattern is empty; name a parameter";
   if (!std::all_of(pattern.begin(), pattern.end(), allowed))
     return "a pattern has letters, digits, '_', '-', '.' between components, and '*'";
   if (pattern.find("**") != std::string::npos)

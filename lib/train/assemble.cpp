@@ -45,9 +45,10 @@ ReadModel read_model(const config::ModelSettings& settings) {
   std::vector<std::string> notes;
   if (config.moe_layers() > 0 && !settings.overrides.contains(norm_topk_prob) &&
       !document.value().contains(norm_topk_prob))
-    notes.push_back(fmt::format(
-        "{} has no {}: it is false, as in HuggingFace; a token's weights over its experts are not divided by their sum",
-        path.filename().string(), norm_topk_prob));
+    notes.push_back(
+        fmt::format("{} has no {}, so it is false, as in HuggingFace: a token's weights over its experts are not "
+                    "divided by their sum",
+                    path.filename().string(), norm_topk_prob));
   return {std::move(config), std::move(text), std::move(notes)};
 }
 
@@ -83,8 +84,7 @@ std::vector<std::string> warnings_of(const architecture::ModelConfig& config) {
   if (config.moe_layers() > 0 && config.num_experts_per_tok == 1 && config.norm_topk_prob)
     warnings.emplace_back(
         "num_experts_per_tok = 1 with norm_topk_prob = true: every weight is 1, so the cross entropy gives the router "
-        "no "
-        "gradient; only the balance and z-loss train it");
+        "no gradient; only the balance and z-loss train it");
   return warnings;
 }
 

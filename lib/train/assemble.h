@@ -1,5 +1,5 @@
-// The parts of a run, each made from the settings by one function, and held together in the order in which they depend
-// on each other.
+// Makes the parts of a run from the settings, one function each, and holds them in the order in which they depend on
+// each other.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@
 
 namespace tessera::train {
 
-// What is known before any memory is taken: enough for --dry-run, for any number of ranks.
+// The parts that a run knows before it takes any memory. They are enough for --dry-run, for any number of ranks.
 struct Blueprint {
-  config::Settings settings;  // with what was left to the program resolved (prefetch_depth)
+  config::Settings settings;  // resolved: `auto` is replaced by what the program chose (prefetch_depth)
   architecture::Architecture architecture;
   std::string config_text;  // config.json as it was read, without the settings' overrides
   layout::Layout layout;
@@ -47,28 +47,29 @@ struct Blueprint {
   [[nodiscard]] std::int64_t micro_steps(std::int64_t windows) const;
 };
 
-// Reads config.json and plan, lays out `world` ranks and places every parameter, for ranks that compute at `place`.
-// Error(bad_input) with all problems.
+// Reads config.json and the plan, lays out `world` ranks and places every parameter, for ranks that compute at `place`.
+// Throws Error(bad_input) with all problems.
 [[nodiscard]] Blueprint make_blueprint(const config::Settings& settings, std::int64_t world,
                                        device::Place place = device::Place::cpu);
 
-// The checked program of a step of `windows` sequences.
+// Returns the program of a training step or evaluation of `windows` sequences. Its order is checked.
 [[nodiscard]] program::Program make_program(const Blueprint& blueprint, program::StepKind kind, std::int64_t windows);
 
-// What the programs of a run need on `rank`: a full step, whose program is given, the shortest one, an evaluation.
+// Returns the memory that the programs of a run need on `rank`: the program of a full step, which is given, that of the
+// shortest step, and that of an evaluation.
 [[nodiscard]] program::MemoryPlan make_memory_plan(const Blueprint& blueprint, std::int64_t rank,
                                                    const program::Program& full_step);
 
-// Opens the training or the held-out data; null if no path is set.
+// Opens the training or the held-out data. Returns null if the setting of its path is empty.
 enum class Split : std::uint8_t { training, evaluation };
 [[nodiscard]] std::unique_ptr<data::Dataset> make_dataset(const Blueprint& blueprint, Split split);
 
-// Everything that one rank trains with. Masters are filled from a checkpoint of ours, with their moments; else from the
-// HuggingFace checkpoint or with initial values.
+// Holds everything that one rank trains with.
 class Assembly {
  public:
-  // Collective over `world`. `stored` may be null; its parameters are the blueprint's. `gpu_world` (see mesh.h) is null
-  // where the blueprint's place is the CPU, or for one rank.
+  // Fills masters and moments from the checkpoint `stored`, whose parameters must be the blueprint's. If it is null,
+  // fills the masters from the HuggingFace checkpoint of model.model_path or, without one, with initial values.
+  // `gpu_world` (see mesh.h) is null on the CPU, and for one rank. Collective over `world`.
   Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator>& world,
            checkpoint::StoredCheckpoint* stored = nullptr,
            const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
@@ -84,9 +85,9 @@ class Assembly {
   [[nodiscard]] executor::Executor& executor() { return *executor_; }
   [[nodiscard]] const model::Model& model() const { return *model_; }
   [[nodiscard]] const program::MemoryPlan& memory_plan() const { return memory_plan_; }
-  // What this rank read of `stored`.
+  // Counts the bytes that this rank read of `stored`.
   [[nodiscard]] const checkpoint::Restored& restored() const { return restored_; }
-  // The program of a step of `windows` sequences, made and checked at its first use.
+  // Returns the program of a step of `windows` sequences. It is made and checked at its first use.
   [[nodiscard]] const program::Program& program(program::StepKind kind, std::int64_t windows);
 
  private:

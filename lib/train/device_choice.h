@@ -1,4 +1,4 @@
-// Where a run computes: on the CPU, or each rank on a GPU of its own.
+// Chooses where a run computes: on the CPU, or each rank on a GPU of its own.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,46 @@
 
 namespace tessera::train {
 
-// The same on every rank but for `gpu`.
+// Every rank has the same choice, except for `gpu`.
 struct DeviceChoice {
   device::Place place = device::Place::cpu;
-  std::int64_t gpu = 0;                            // with Place::cuda: which of those that this process sees
-  config::Backend backend = config::Backend::mpi;  // mpi or nccl: what carries collectives on memory of the device
-  std::string reason;  // why it is the CPU, where the settings do not say so: "this program was built without CUDA"
+  std::int64_t gpu = 0;                            // with Place::cuda: the index among the GPUs that this process sees
+  config::Backend backend = config::Backend::mpi;  // mpi or nccl; it carries collectives on memory of the place
+  // Says why the place is the CPU, unless the settings ask for it: "this program was built without CUDA".
+  std::string reason;
 };
 
 struct GpuAssignment {
-  std::vector<std::int64_t> gpus;  // of each rank, among those that it sees
-  std::string problem;             // why not every rank can have one, and the way out; empty: every rank has one
+  std::vector<std::int64_t> gpus;  // by rank: the index among the GPUs that the rank sees
+  std::string problem;             // says why not every rank can have a GPU, and the way out; empty: every rank has one
 };
 
-// To each rank the first GPU that it sees and that no rank of its host before it has: the n-th rank of a host takes the
-// n-th GPU where all see all, and its own where a launcher shows each rank but one. `identities` are device::Gpus' of
-// each rank.
+// Gives each rank the first GPU that it sees and that no earlier rank of its host has. So the n-th rank of a host takes
+// the n-th GPU if every rank sees all of them, and its own one if the launcher shows each rank a single GPU.
+// `identities`: by rank, the identities that device::Gpus lists.
 [[nodiscard]] GpuAssignment assign_gpus(const Hosts& hosts, const std::vector<std::vector<std::int64_t>>& identities);
 
-// Whether the settings leave a choice that depends on which GPUs there are: else none need be looked for.
+// Returns whether the choice depends on the GPUs that there are. If not, nothing needs to look for them.
 [[nodiscard]] bool wants_gpus(const config::TrainSettings& train);
 
-// Collective over `world`: what the settings make of the GPUs that each rank has found. `auto` is CUDA if every rank
-// can have a GPU; if some see one, but not each can have one, the reason says so. AgreedError(bad_input) if the
-// settings ask for CUDA, or for NCCL, and that cannot be.
+// Chooses by the settings and by the GPUs that each rank has found. `auto` is CUDA if every rank can have a GPU; if
+// only some ranks see one, the reason says so. Collective over `world`. Throws AgreedError(bad_input) if the settings
+// ask for CUDA or NCCL and the ranks cannot have it.
 [[nodiscard]] DeviceChoice choose_device(const config::TrainSettings& train, const device::Gpus& found,
                                          const Hosts& hosts, comm::Communicator& world);
 
-// The same with the GPUs of this machine; this process computes on its own from then on (device::use_gpu).
+// Chooses likewise among the GPUs of this machine. From then on this process uses the GPU that it was given
+// (device::use_gpu).
 [[nodiscard]] DeviceChoice take_device(const config::TrainSettings& train, const Hosts& hosts,
                                        comm::Communicator& world);
 
-// `auto` as what it is at `place`: bfloat16 on a GPU, float32 on the CPU. So that what a run writes says which it was,
-// and a run that goes on elsewhere learns that it would compute otherwise.
+// Returns the precision that `auto` stands for at `place`: bfloat16 on a GPU, float32 on the CPU. Returns any other
+// precision as it is. The settings that a run writes name the precision, so that a run that goes on at another place
+// learns that it would compute otherwise.
 [[nodiscard]] config::Precision resolve_precision(config::Precision precision, device::Place place);
 
-// What --dry-run plans for: CUDA if it is asked for, be there a GPU or not, or if `auto` finds one here.
+// Returns the place that --dry-run plans for: CUDA if the settings ask for it, even without a GPU, or if `auto` finds a
+// GPU on this machine.
 [[nodiscard]] device::Place planned_place(const config::TrainSettings& train);
 
 }  // namespace tessera::train

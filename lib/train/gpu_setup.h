@@ -1,4 +1,4 @@
-// What a run on GPUs sets up once, before its first tensor.
+// Prepares LibTorch and the communicator of a run on GPUs, before its first tensor.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace tessera::train {
 
-// How LibTorch computes on a GPU: float32 products are float32's, not TF32's, and with enable_full_determinism only
-// kernels that give the same bits each time. Nothing on the CPU, where that is so. Before LibTorch's first use of a
-// GPU.
+// Makes LibTorch compute products of float32 in float32, not in TF32; with enable_full_determinism it also uses only
+// kernels that give the same bits each time. Does nothing on the CPU, where both hold anyway. Call it before LibTorch
+// first uses a GPU.
 void set_numerics(const config::TrainSettings& train, device::Place place);
 
-// The world's communicator for memory of the GPUs, over what `choice` says; null on the CPU, and for one rank, which
-// has nobody to talk to. Collective over the world.
+// Returns the world's communicator for memory of the GPUs, with the backend of `choice`. Returns null on the CPU, and
+// for one rank, which communicates with nobody. Collective over the world.
 [[nodiscard]] std::shared_ptr<comm::Communicator> make_gpu_world(const DeviceChoice& choice,
                                                                  const config::TrainSettings& train,
                                                                  comm::World& world);

@@ -50,7 +50,7 @@ class LinesFromEnd {
     auto at = held_.rfind('\n');
     while (at == std::string::npos && begin_ > 0) {
       const auto before = held_.size();
-      base::require(before <= line_limit, "{}: a line of more than {} bytes", path_.string(), line_limit);
+      base::require(before <= line_limit, "{}: a line has more than {} bytes", path_.string(), line_limit);
       prepend_block();
       at = held_.rfind('\n', held_.size() - before);
     }

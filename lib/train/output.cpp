@@ -69,7 +69,7 @@ void remove_leftovers(const base::Path& output) {
   if (const auto weights = unfinished_weights(output); std::filesystem::exists(weights, ignored))
     left.push_back(weights);
   for (const auto& folder : left) {
-    base::log_warning("{} is what a save or removal that did not end left behind; it is removed", folder.string());
+    base::log_warning("{} was left behind by a save or removal that did not end; it is removed", folder.string());
     base::posix_file_system().remove(folder);
   }
 }
@@ -110,7 +110,7 @@ ExistingMetrics prepare_metrics(const base::Path& path, const Beginning& beginni
   try {
     end = read_metrics_end(path, step);
   } catch (const base::Error& error) {
-    move_metrics_aside(path, fmt::format("cannot be gone on with ({})", error.what()));
+    move_metrics_aside(path, fmt::format("cannot be continued ({})", error.what()));
     return ExistingMetrics::replace;
   }
   if (step == 0) {  // weights alone, which no line led to

@@ -1,4 +1,4 @@
-// The folder that a run writes into: one run at a time, one folder for all ranks.
+// Opens the output folder of a run. Only one run at a time writes into it, and all ranks see the same folder.
 #pragma once
 
 #include <optional>
@@ -14,27 +14,26 @@
 
 namespace tessera::train {
 
-// Rank 0 holds the lock of train.checkpoint.output_dir; the others nothing.
+// The lock of train.checkpoint.output_dir on rank 0; nothing on the other ranks.
 using OutputClaim = std::optional<checkpoint::FolderLock>;
 
-// Locks the folder if it is there: before its checkpoints are looked at, and without making it. Collective over
-// `ranks`. AgreedError(bad_input) if another run writes into it.
+// Locks the folder if it exists, so that nobody changes its checkpoints while this run chooses one. Does not make it.
+// Collective over `ranks`. Throws AgreedError(bad_input) if another run writes into the folder.
 [[nodiscard]] OutputClaim claim_output(const config::CheckpointSettings& settings, comm::Communicator& ranks);
 
 struct Output {
-  // Rank 0's: it writes for all, but for the shards of checkpoints.
-  std::optional<MetricsFile> metrics;
-  // An evaluation of the same held-out data was made where the run begins and stands in the metrics: it is not made
-  // again. The same on every rank; its numbers are rank 0's.
+  std::optional<MetricsFile> metrics;  // rank 0's, which writes for all ranks
+  // Whether the metrics have an evaluation of the same held-out data at the step where the run begins. It is not made
+  // again. The same on every rank.
   bool is_evaluated = false;
-  std::optional<EvaluationMetrics> evaluation;
+  std::optional<EvaluationMetrics> evaluation;  // that evaluation, on rank 0
 };
 
-// Makes and locks the folder, tries every path that the run will write, and removes what a killed run left behind;
-// writes settings.resolved.json, and cuts metrics.jsonl back to where the run begins. Metrics of another run, and its
-// settings, are moved aside, with a warning that tells their new names. `evaluation`: the held-out data, or null.
-// Collective over `ranks`. AgreedError(bad_input) if a rank does not see the same folder, or something cannot be
-// written; then nothing is written, and the folders that this call made are removed.
+// Makes and locks the folder, tries every path that the run will write, and removes the unfinished files of a killed
+// run. Then writes settings.resolved.json, and cuts metrics.jsonl back to the step where the run begins. Moves metrics
+// and settings of another run aside, with a warning that tells their new names. `evaluation`: the held-out data, or
+// null. Collective over `ranks`. Throws AgreedError(bad_input) if a rank does not see the same folder, or if a path
+// cannot be written; then nothing is written, and the folders that this call made are removed.
 [[nodiscard]] Output open_output(const config::Settings& settings, const Beginning& beginning,
                                  const data::Dataset* evaluation, OutputClaim& claim, comm::Communicator& ranks,
                                  const Hosts& hosts);

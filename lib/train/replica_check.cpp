@@ -109,9 +109,9 @@ ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Opti
   }
   std::optional<comm::Failure> failure;
   if (const auto difference = describe_difference(replicated))
-    failure = {base::ExitCode::rank_failed,
-               fmt::format("after step {} {}; what was trained since the last check that passed is not to be trusted",
-                           step, *difference)};
+    failure = {
+        base::ExitCode::rank_failed,
+        fmt::format("after step {} {}; do not trust the steps since the last check that passed", step, *difference)};
   comm::agree(*mesh.host("world"), failure);
   return count;
 }

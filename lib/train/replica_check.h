@@ -1,4 +1,4 @@
-// Whether the ranks that hold the same shard hold the same bits of it, in its master and its moments.
+// Checks that the ranks that hold the same shard have the same bits in its master and its moments.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tessera::train {
 
-// One tensor of a shard's state: the master, or a moment.
+// The hash of one tensor of a shard: of its master, or of a moment.
 struct StateHash {
   std::string fqn;
   std::string state;            // "master", "exp_avg", ...
@@ -21,27 +21,27 @@ struct StateHash {
   std::uint64_t hash = 0;       // XXH3 of this rank's bytes
 };
 
-// All masters, then all moments: the same tensors in the same order on every rank.
+// Returns the hashes of all masters, then of all moments. Every rank has the same tensors in the same order.
 [[nodiscard]] std::vector<StateHash> hash_states(const fsdp::ParameterStore& store, const optim::Optimizer& optimizer);
 
-// The same tensor on all ranks that hold it.
+// The hashes of one tensor on all ranks that hold it.
 struct ReplicatedState {
   std::string fqn, state;
   layout::Group ranks;                // of the world
   std::vector<std::uint64_t> hashes;  // by rank of `ranks`
 };
 
-// "replicas of model.norm.weight differ in master: ranks 0, 1 hold 0123456789abcdef, rank 2 holds ...": the first state
-// whose ranks differ, and how many more do. None if all are equal.
+// Describes the first state whose ranks differ, and counts the other ones: "replicas of model.norm.weight differ in
+// master: ranks 0, 1 hold 0123456789abcdef, rank 2 holds ...". Returns nothing if all are equal.
 [[nodiscard]] std::optional<std::string> describe_difference(const std::vector<ReplicatedState>& states);
 
 struct ReplicaCount {
-  std::size_t states = 0;      // masters and moments on this rank
-  std::size_t replicated = 0;  // of them held by other ranks too
+  std::size_t states = 0;      // masters and moments of this rank
+  std::size_t replicated = 0;  // those that other ranks hold too
 };
 
-// Hashes masters and moments and compares them with those of the ranks that hold the same shards; `step` is named in
-// the message. Reads all of them once and moves 8 bytes a tensor. Collective over the world. Throws
+// Hashes masters and moments and compares the hashes with those of the ranks that hold the same shards. Reads each
+// tensor once and sends 8 bytes for it. The message names `step`. Collective over the world. Throws
 // AgreedError(rank_failed) on every rank if replicas differ on any.
 ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Optimizer& optimizer,
                             const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t step);

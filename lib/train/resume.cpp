@@ -38,8 +38,9 @@ std::int64_t decide(const config::CheckpointSettings& settings, base::Path& aske
   if (settings.own_first || is_auto) {
     if (const auto latest = checkpoint::latest_step(output)) {
       if (names_one)
-        base::log_info("{} has checkpoints of its own: train.checkpoint.load_path = {} was for the first start",
-                       output.string(), settings.load_path);
+        base::log_info(
+            "{} has checkpoints of its own, so train.checkpoint.load_path = {} is not read: it was for the first start",
+            output.string(), settings.load_path);
       return *latest;
     }
     if (names_one)
@@ -120,11 +121,11 @@ void compare_progress(const checkpoint::Progress& was, const checkpoint::Progres
         settings.train.checkpoint.allow_changes ? "this run" : "a run that allows it"));
   else if (are_known_to_differ(was.data_fingerprint, is.data_fingerprint))
     changes.altering.push_back(
-        "data.train_path: files have changed (their sizes or contents are others), though the windows that are "
-        "compared "
-        "have not");
+        "data.train_path: files have changed (their sizes or contents differ), although the compared windows have not");
   if (are_known_to_differ(was.held_out_fingerprint, is.held_out_fingerprint))
-    changes.harmless.push_back("data.eval_path: the held-out data are others; compare evaluations with that in mind");
+    changes.harmless.push_back(
+        "data.eval_path: the held-out data have changed; evaluations before and after the change are of different "
+        "data");
   if (was.global_batch != is.global_batch)
     changes.altering.push_back(
         fmt::format("train.global_batch_size: {} -> {} sequences", was.global_batch, is.global_batch));

@@ -1,4 +1,4 @@
-// Going on from a checkpoint: which one, and whether this run is the one that wrote it.
+// Chooses the checkpoint that a run goes on from, and compares the run with the one that wrote it.
 #pragma once
 
 #include <cstdint>
@@ -18,44 +18,45 @@
 
 namespace tessera::train {
 
-// Tells other data apart, or the same in another order: the number of windows and some of them, of the first epoch.
+// Hashes the number of windows and some windows of the first epoch. Differs for other data, and for another order.
 [[nodiscard]] std::uint64_t hash_of(const data::Dataset& dataset);
 
-// How a run differs from the one that wrote a checkpoint, a line each: "train.seed: 42 -> 7".
+// The differences between a run and the one that wrote a checkpoint, a line each: "train.seed: 42 -> 7".
 struct Changes {
-  std::vector<std::string> altering;  // it would not go on as that run would have
-  std::vector<std::string> harmless;  // it will
+  std::vector<std::string> altering;  // with these the run would not go on as the other one would have
+  std::vector<std::string> harmless;  // with these it does
 };
 
-// `progress`: where the run would begin, with its own total_steps and hashes of the data.
+// `progress`: the beginning of the run, with its own total_steps and hashes of the data.
 [[nodiscard]] Changes changes_since(const checkpoint::Manifest& manifest, const Blueprint& blueprint,
                                     const checkpoint::Progress& progress);
 
-// Where training begins from `manifest` with these data: its progress, or that with the data's first window if the data
-// are others.
+// Returns the progress with which training on data of that hash begins: the manifest's, but at the first window if the
+// manifest tells of other data.
 [[nodiscard]] checkpoint::Progress progress_from(const checkpoint::Manifest& manifest, std::uint64_t data_hash);
 
-// Where a run begins.
+// The state in which a run begins.
 struct Beginning {
-  std::optional<base::Path> folder;  // of the checkpoint that it goes on from
-  std::unique_ptr<checkpoint::StoredCheckpoint> stored;
+  std::optional<base::Path> folder;  // of the checkpoint that the run goes on from; nothing if it begins afresh
+  std::unique_ptr<checkpoint::StoredCheckpoint> stored;  // that checkpoint, or null
   checkpoint::Progress progress;
-  SavedModel model;  // of the checkpoint or the HuggingFace folder that it goes on from, and of its own config.json
+  SavedModel model;  // merges its own config.json with that of the checkpoint or HuggingFace folder that it begins with
 
-  // That checkpoint, if it lies in `output`, under whatever name: rank 0 decides for all. Collective over `ranks`.
+  // Returns that checkpoint if it lies in `output`, under whatever name. Rank 0 decides for all. Collective over
+  // `ranks`.
   [[nodiscard]] std::optional<SavedCheckpoint> saved_in(const base::Path& output, comm::Communicator& ranks) const;
-  // All steps had been taken before this start.
+  // Returns whether all steps had been taken before this start.
   [[nodiscard]] bool is_finished() const { return folder.has_value() && progress.step >= progress.total_steps; }
 };
 
-// `evaluation` may be null. Rank 0 chooses the checkpoint for all; every rank opens it. Harmless changes are logged,
-// and altering ones if they are allowed. Collective over `ranks`. AgreedError(bad_input) if load_path is no checkpoint
-// (with those that are there), is damaged or of another model, or if there are changes that alter the run. Limits on
-// the steps that the checkpoint has passed are warned of.
+// Rank 0 chooses the checkpoint for all ranks, and every rank opens it. Logs harmless changes, and altering ones if
+// allow_changes permits them; warns of a limit on the steps that the checkpoint has passed. `evaluation` may be null.
+// Collective over `ranks`. Throws AgreedError(bad_input) if load_path is no checkpoint (listing those that are there),
+// if it is damaged or of another model, or if there are altering changes that are not permitted.
 [[nodiscard]] Beginning find_beginning(const Blueprint& blueprint, const data::Dataset& training,
                                        const data::Dataset* evaluation, comm::Communicator& ranks);
 
-// One line: "resumed from ..."; another if nothing is left to train.
+// Logs "resumed from ..." if the run goes on from a checkpoint, and a second line if no step is left.
 void log_resume(const Beginning& beginning, const Assembly& assembly);
 
 }  // namespace tessera::train

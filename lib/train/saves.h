@@ -1,4 +1,4 @@
-// When a run saves, and what it says of it.
+// Decides when a run saves, and logs each save.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,46 @@ namespace tessera::train {
 // "4 ranks: dp_shard 4; ep 2, emb 4 (outer)".
 [[nodiscard]] std::string describe(const layout::LayoutSizes& sizes);
 
-// What the start page says of checkpoints: "every 100 steps and at the end, in the background; the newest 3 are kept".
+// Describes for the start page when checkpoints are written: "every 100 steps and at the end, in the background; the
+// newest 3 are kept".
 [[nodiscard]] std::string describe(const config::CheckpointSettings& settings);
 
-// What a checkpoint says of the model beside its weights.
+// The parts of a model that a checkpoint keeps beside its weights.
 struct SavedModel {
-  std::string config;                                        // config.json, with keys that Tessera does not read
-  std::shared_ptr<const checkpoint::Companions> companions;  // rank 0's; null if there are none
+  std::string config;                                        // config.json, with the keys that Tessera does not read
+  std::shared_ptr<const checkpoint::Companions> companions;  // on rank 0; null if there are none
 };
 
-// A whole checkpoint: the step that its manifest tells, and where it stands.
+// A whole checkpoint: the step in its manifest, and its folder.
 struct SavedCheckpoint {
   std::int64_t step = 0;
   base::Path folder;
 };
 
-// All calls but the constructor are collective over the world, between steps. A save that failed is logged; training
-// goes on.
+// All calls but the constructor are collective over the world; make them between steps. A save that fails is logged,
+// and training goes on.
 class Saves {
  public:
-  // `output` must be there; `latest`: the checkpoint in it that the run goes on from. The assembly must outlive this.
+  // `latest`: the checkpoint in the folder `output` that the run goes on from. The folder must exist. The assembly must
+  // outlive the object.
   Saves(Assembly& assembly, SavedModel model, const base::Path& output, std::optional<SavedCheckpoint> latest,
         base::FileSystem& files = base::posix_file_system());
 
-  // Lets the save under way go on to its next part, and reports it once it has ended. Costs nothing if there is none.
+  // Continues a save under way, and logs it once it has ended. Costs nothing if no save is under way.
   void poll();
-  // poll(), and starts a save if one is due: then it first waits for the one under way. That of the last step is waited
-  // for. `epoch_has_ended`: with the step that `progress` counts last.
+  // Calls poll(), and saves if the settings ask for a save after this step. A new save first waits for the one under
+  // way; the save of the last step is waited for. `epoch_has_ended`: whether the last step of `progress` ended an
+  // epoch.
   void after_step(const checkpoint::Progress& progress, bool epoch_has_ended);
-  // The run ends, done or stopped: saves what is not saved yet, if train.checkpoint.save_last, and waits.
+  // Call it at the end of a run that is done or stopped. Waits for the save under way, and saves the last step unless
+  // it is saved already or train.checkpoint.save_last is false.
   void at_end(const checkpoint::Progress& progress);
   // Waits for the save under way.
   void finish();
 
-  // The newest checkpoint that this run wrote into `output`, or began from there.
+  // Returns the newest checkpoint that this run wrote, or else the one that it goes on from if that lies in `output`.
   [[nodiscard]] const std::optional<SavedCheckpoint>& latest() const { return latest_; }
-  // Why the last save failed, if it did.
+  // Returns the reason if the last save failed.
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
  private:

@@ -1,4 +1,4 @@
-// Signals that ask a run to stop: the step under way is finished, then the run ends in order.
+// Catches the signals that ask a run to stop. The run finishes the step under way and then ends in order.
 #pragma once
 
 #include <signal.h>
@@ -9,12 +9,12 @@
 
 namespace tessera::train {
 
-// While an object of this class lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 set a flag instead of ending the process;
-// afterwards the former actions are back, or the signals are ignored: one that comes again must not change how a
-// process that has done all ends. A second SIGINT ends the process at once, as users expect of Ctrl-C. SIGHUP comes
-// when a terminal is closed; under nohup, which lets processes ignore it, it stays ignored. SIGUSR1 is for Slurm and
-// for mpirun, which passes it on to all ranks while it turns Ctrl-C into a kill. At most one object at a time
-// (std::logic_error); create it before threads, ask from any.
+// While an object of this class lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 set a flag instead of ending the process.
+// The destructor restores the former actions, or has the signals ignored, so that a repeated signal does not change the
+// exit code of a process that has done its work. A second SIGINT ends the process at once, as users expect of Ctrl-C.
+// SIGHUP comes when a terminal is closed; under nohup, which makes processes ignore it, it stays ignored. SIGUSR1 is
+// for Slurm and for mpirun, which passes it on to all ranks but turns Ctrl-C into a kill. A second object at the same
+// time is a std::logic_error. Create the object before any threads; any thread may call received().
 class StopSignals {
  public:
   enum class Afterwards { as_before, ignored };
@@ -24,7 +24,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The number of the first signal that came, or 0.
+  // Returns the number of the first signal that came, or 0.
   [[nodiscard]] int received() const noexcept;
 
  private:
@@ -33,10 +33,10 @@ class StopSignals {
   std::array<struct sigaction, caught.size()> former_{};
 };
 
-// What a run that such a signal stopped exits with: 130 after SIGINT, 129 after SIGHUP, 143 after the others.
+// Returns the exit code of a run that the signal stopped: 130 after SIGINT, 129 after SIGHUP, 143 after the others.
 [[nodiscard]] base::ExitCode exit_code_after(int signal);
 
-// "SIGTERM". Throws std::logic_error for a signal that is not caught.
+// Returns the name, such as "SIGTERM". Throws std::logic_error for a signal that StopSignals does not catch.
 [[nodiscard]] const char* signal_name(int signal);
 
 }  // namespace tessera::train

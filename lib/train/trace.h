@@ -1,5 +1,5 @@
-// The timeline of a run as a file for Perfetto (ui.perfetto.dev) or chrome://tracing: for each rank one lane of what it
-// computes, and lanes of what is under way for it.
+// Writes the timeline of a run as a file for Perfetto (ui.perfetto.dev) or chrome://tracing. Each rank has one lane for
+// its compute, and further lanes for its collectives under way.
 //
 // Format: the JSON object of complete events ("ph": "X") of the Trace Event Format
 // (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
@@ -16,19 +16,19 @@
 
 namespace tessera::train {
 
-// What such a file begins with.
+// The first bytes of such a file.
 inline constexpr std::string_view trace_begin = "{\"traceEvents\":[";
 
-// Events that each of `ranks` ranks keeps: the first so many of the run.
+// Returns the number of events that each of `ranks` ranks keeps. It keeps the first ones of the run.
 [[nodiscard]] std::size_t trace_events(std::int64_t ranks);
 
-// One rank's events, a line each, with a comma between; process `rank`, times in microseconds since `origin`. What is
-// under way at the same time is in lanes of its own.
+// Formats one rank's events, one line each, with a comma after each but the last. The process is `rank`, and times are
+// microseconds since `origin` (in seconds). Collectives under way at the same time have lanes of their own.
 [[nodiscard]] std::string format_trace(const std::vector<executor::TimelineEvent>& events, std::int64_t rank,
                                        double origin);
 
-// Collective over `world`: rank 0 writes the events of all ranks to `path`. `origin` is a moment that all ranks share,
-// by each one's clock: the end of a barrier. A failure is every rank's Error.
+// Rank 0 writes the events of all ranks to `path`. `origin`: the time on this rank's clock at one moment that all ranks
+// share, the end of a barrier. Collective over `world`. Throws AgreedError on every rank if the file cannot be written.
 void write_trace(const base::Path& path, const std::vector<executor::TimelineEvent>& events, double origin,
                  comm::Communicator& world);
 

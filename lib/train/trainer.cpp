@@ -109,7 +109,7 @@ void Trainer::end_with_a_save(const comm::AgreedError& error) {
   if (saves_ != nullptr) {
     saves_->at_end(progress_);
     if (const auto& latest = saves_->latest(); latest && latest->step == progress_.step)
-      saved = fmt::format("; all before it is saved, and can go on after step {}", progress_.step);
+      saved = fmt::format("; the steps before are saved, and a run can go on after step {}", progress_.step);
   }
   throw comm::AgreedError(error.code(), error.what() + saved);
 }
@@ -186,8 +186,8 @@ void Trainer::look_at_content() {
   if (!hash) return;
   const bool is_other = progress_.data_content != 0 && progress_.data_content != *hash;
   const auto what = fmt::format(
-      "{}: files have changed since the checkpoint that this run went on from: their bytes, all of which were read in "
-      "the background, are others",
+      "{}: files have changed since the checkpoint that this run went on from; a hash of all their bytes, read in the "
+      "background, differs",
       training_.corpus().setting());
   const bool is_allowed = assembly_.blueprint().settings.train.checkpoint.allow_changes;
   base::require(!is_other || is_allowed, "{}; with --train.checkpoint.allow_changes true the run goes on nevertheless",
@@ -238,7 +238,7 @@ void Trainer::take_step(const data::StepWindows& windows, executor::StepInputs i
   progress_.window = windows.next.index;
   ++ending_.steps_of_start;
   ending_.tokens += result.tokens;
-  base::log_debug("step {}: {}, of whose tokens {} count", progress_.step, describe(windows), result.valid_tokens);
+  base::log_debug("step {}: {}; {} of its tokens count", progress_.step, describe(windows), result.valid_tokens);
   const bool is_alone = settings.debug.only != config::OnlyHalf::none;
   const auto seconds = is_alone ? result.measured_s : base::seconds_now() - began;
   ending_.step_seconds += seconds;
@@ -259,8 +259,8 @@ void Trainer::skip_or_end(const std::string& what) {
     throw comm::AgreedError(
         base::ExitCode::non_finite,
         fmt::format(
-            "{}; so were all of the last {} steps (train.max_consecutive_skips), which have changed nothing: go "
-            "on from an earlier checkpoint with a lower train.optimizer.lr",
+            "{}; the last {} steps were all like that (train.max_consecutive_skips) and changed nothing: go on from an "
+            "earlier checkpoint with a lower train.optimizer.lr",
             what, skips_in_a_row_));
   base::log_warning("{}; the step is skipped", what);
 }

@@ -1,4 +1,4 @@
-// The training loop: takes steps from the data, runs their programs, evaluates, and says what happened.
+// The training loop: takes batches from the data, runs the programs of steps, evaluates, saves, and reports.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,33 @@
 
 namespace tessera::train {
 
-// How a run ended.
+// The end of a run. Tokens and seconds count from this start of the run, the other numbers from its first start.
 struct Ending {
   std::string reason;               // "all 200 steps are done", "stopped by SIGTERM after step 57"
-  int signal = 0;                   // that stopped it, or 0
-  std::int64_t steps = 0;           // taken since the run's first start, skipped ones included
-  std::int64_t steps_of_start = 0;  // of them, since this start
-  std::int64_t skipped = 0;
-  std::int64_t tokens = 0;                      // since this start, as the seconds
+  int signal = 0;                   // the signal that stopped it, or 0
+  std::int64_t steps = 0;           // steps taken, skipped ones included
+  std::int64_t steps_of_start = 0;  // those of `steps` that were taken since this start
+  std::int64_t skipped = 0;         // those of `steps` that made no update
+  std::int64_t tokens = 0;
   double seconds = 0;                           // wall clock of the training loop, evaluations included
-  double step_seconds = 0;                      // of the steps alone
+  double step_seconds = 0;                      // wall clock of the steps alone
   std::optional<EvaluationMetrics> evaluation;  // the last one
 };
 
-// What a trainer works with. All that it refers to must outlive it.
+// The objects that a trainer works with. They must outlive it.
 struct TrainerParts {
   Assembly& assembly;
   const data::Dataset& training;
   const data::Dataset* evaluation = nullptr;  // null: no held-out data
   const StopSignals& signals;
-  MetricsFile* metrics = nullptr;                   // null on the ranks that do not write them
-  Report& report;                                   // it knows the number of steps
-  checkpoint::Progress start = {};                  // where the run goes on
-  Saves* saves = nullptr;                           // null: nothing is to be saved
-  std::optional<EvaluationMetrics> evaluated = {};  // the evaluation made at `start`, if any, on the rank that writes
-  // Null but on a rank that hashes the training data in the background: checkpoints keep the hash once it is known (the
-  // last one waits for it for up to ten seconds), and if `start` has another, the run ends on all ranks,
-  // Error(bad_input), or a warning says so (allow_changes).
+  MetricsFile* metrics = nullptr;                   // null on the ranks that do not write metrics
+  Report& report;                                   // knows the number of steps
+  checkpoint::Progress start = {};                  // the step and window at which the run goes on
+  Saves* saves = nullptr;                           // null: the run does not save
+  std::optional<EvaluationMetrics> evaluated = {};  // on rank 0: the evaluation that was made at `start`, if any
+  // Null except on a rank that hashes the training data in the background. Checkpoints store the hash once it is known;
+  // the last one waits for it for up to ten seconds. If `start` has another hash, the run ends on all ranks with
+  // Error(bad_input), or, under allow_changes, with a warning.
   const data::ContentHash* content = nullptr;
 };
 
@@ -55,13 +55,14 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  // Runs until max_steps or num_train_epochs is reached, a signal asks to stop, or a loss, held-out loss or gradient is
-  // not finite: AgreedError(non_finite), under on_nonfinite skip only after max_consecutive_skips such steps. Data that
-  // cannot be read end the run as a signal does, with a save; then their AgreedError is thrown. Evaluates every
-  // eval_steps and at the end. A signal ends the step under way, and the evaluation under way after its present
-  // micro-batches, without a result. Compares replicas every
-  // debug.check_replicas steps and at the end: AgreedError(rank_failed) if they differ. What is to be saved after a
-  // step is saved before it is evaluated. Collective over the world.
+  // Trains until max_steps or num_train_epochs is reached, or until a signal asks to stop. Evaluates every eval_steps
+  // and at the end; a save that is due after the same step comes first. Compares replicas every debug.check_replicas
+  // steps and at the end. A signal lets the step under way finish; it ends an evaluation under way after its present
+  // micro-batches, without a result. Collective over the world. Throws on every rank:
+  //   AgreedError(non_finite)   a loss, held-out loss or gradient is not finite; under on_nonfinite skip only after
+  //                             max_consecutive_skips such steps in a row
+  //   AgreedError(bad_input)    data cannot be read, or have changed; the run first saves, as after a signal
+  //   AgreedError(rank_failed)  replicas differ
   Ending train();
 
  private:
@@ -75,10 +76,12 @@ class Trainer {
   // `own`: this rank's error, or null. Throws DataFailed. Collective.
   [[noreturn]] void end_for_data(const std::exception_ptr& own);
   void skip_or_end(const std::string& what);
-  // Error(bad_input) if the data are not those that the run began with.
+  // Takes the hash of the data into the progress once it is known. Throws Error(bad_input) if the checkpoint has
+  // another.
   void look_at_content();
   void look_at_content_once_more();
-  // The next step of `loader`. Its error is made known to all ranks in *open* of a step before it is thrown.
+  // Returns the next step of `loader`, or nothing at its end. Before it throws an error, it tells the other ranks in
+  // *open* of a step.
   std::optional<data::LoadedStep> next_step(data::Loader& loader, program::StepKind kind);
   void record(const data::StepWindows& windows, const executor::StepResult& result, double lr, double seconds);
   void evaluate();
@@ -91,14 +94,15 @@ class Trainer {
   MetricsFile* metrics_;
   Report& report_;
   Saves* saves_;
-  const data::ContentHash* content_;  // until it is known
+  const data::ContentHash* content_;  // null once its hash is known
   checkpoint::Progress progress_;
   std::int64_t checked_at_ = -1;
   std::int64_t skips_in_a_row_ = 0;
   Ending ending_;
 };
 
-// Steps of the whole run: the smaller of max_steps and the steps of num_train_epochs. With those of `start` behind it.
+// Returns the number of steps of the whole run, those before `start` included: the smaller of max_steps and the steps
+// of num_train_epochs.
 [[nodiscard]] std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
                                        std::int64_t global_batch, const checkpoint::Progress& start = {});
 

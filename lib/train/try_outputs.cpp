@@ -67,7 +67,7 @@ void try_trace(const base::Path& path, const base::Path& output) {
     base::require(!fs::equivalent(folder, output, ignored) || path.filename() != name,
                   "{}: the run writes another file of that name; give another path", what);
   base::require(!is_there(path) || is_trace(path),
-                "{} is there, and no timeline of an earlier run; move it away, or give another path", what);
+                "{} exists and is no timeline of an earlier run; move it away, or give another path", what);
   try {
     try_file(path.string() + ".tmp");
   } catch (const base::Error& error) {

@@ -1,4 +1,4 @@
-// Whether a run will be able to write what it is going to write, found before its first step.
+// Finds out before the first step of a run whether it can write its outputs.
 #pragma once
 
 #include "comm/communicator.h"
@@ -10,10 +10,10 @@ namespace tessera::train {
 using config::metrics_name;
 using config::settings_name;
 
-// Tries every path that a run with these settings will write: of train.checkpoint.output_dir, which is there and locked
-// by this run, on every rank; the file of train.log.trace. Leaves nothing behind. Collective over `ranks`.
-// AgreedError(bad_input) naming the path, the reason and the setting, also for what the run would replace although
-// Tessera did not write it.
+// Tries every path that a run with these settings will write: those in train.checkpoint.output_dir, on every rank, and
+// the file of train.log.trace. Leaves nothing behind. Precondition: the folder exists, and this run has its lock.
+// Collective over `ranks`. Throws AgreedError(bad_input) naming path, reason and setting if a path cannot be written,
+// or if the run would replace a file there that Tessera did not write.
 void try_outputs(const config::Settings& settings, comm::Communicator& ranks);
 
 }  // namespace tessera::train

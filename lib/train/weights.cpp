@@ -96,7 +96,7 @@ void write_weights(const base::Path& checkpoint, const base::Path& output, comm:
       if (ranks.rank() == 0) record(output, written.names);
     });
     if (!written.others.empty())
-      base::log_info("{} keeps what no run wrote there: {}", weights_folder(output).string(),
+      base::log_info("{} keeps files that no run wrote: {}", weights_folder(output).string(),
                      fmt::join(written.others, ", "));
   } catch (const comm::AgreedError& error) {
     throw comm::AgreedError(base::ExitCode::rank_failed,

@@ -1,6 +1,6 @@
-// The weights for HuggingFace that a run writes at its end (train.checkpoint.save_hf_weights): the folder `hf` in its
-// output folder. `hf.json` beside it tells which files of that folder a run wrote, with their lengths and times: those
-// may be replaced, all others are a user's and stay.
+// Writes the weights for HuggingFace at the end of a run (train.checkpoint.save_hf_weights) into the folder `hf` in its
+// output folder. `hf.json` beside it lists the files of that folder that a run wrote, with their lengths and times. A
+// run may replace those; all other files are the user's and stay.
 #pragma once
 
 #include "base/file.h"
@@ -10,15 +10,15 @@
 namespace tessera::train {
 
 [[nodiscard]] base::Path weights_folder(const base::Path& output);
-// Where that folder is filled before it gets its name.
+// Returns the path under which that folder is filled before it gets its name.
 [[nodiscard]] base::Path unfinished_weights(const base::Path& output);
 
-// Error(bad_input), with the way out, if the weights could not be written, or would replace what no run wrote, or what
-// the model is read from.
+// Throws Error(bad_input), with the way out, if the weights could not be written, or would replace files that no run
+// wrote or that the model is read from.
 void try_weights(const base::Path& output, const config::ModelSettings& model);
 
-// Writes them from a checkpoint, and says which files of a user stand beside them. Collective over `ranks`.
-// AgreedError(rank_failed) if that failed.
+// Writes the weights of a checkpoint, and logs which files of the user are beside them. Collective over `ranks`. Throws
+// AgreedError(rank_failed) if that fails.
 void write_weights(const base::Path& checkpoint, const base::Path& output, comm::Communicator& ranks);
 
 }  // namespace tessera::train

@@ -175,7 +175,7 @@ expect_resume() {  # name, job [, checkpoint that its settings name]
   expect_in_log "$1" 1 'USR1 came; the ranks save and stop'
   expect_in_log "$1" 1 "first start, from train.checkpoint.load_path = $earlier: there is no checkpoint in $folder/$1"
   expect_in_log "$1" 1 "resumed from $earlier after step 2 "
-  expect_in_log "$1" 1 "$folder/$1 has checkpoints of its own: train.checkpoint.load_path = $earlier was for the first start"
+  expect_in_log "$1" 1 "$folder/$1 has checkpoints of its own, so train.checkpoint.load_path = $earlier is not read: it was for the first start"
   expect_in_log "$1" 1 "resumed from $folder/$1/"
   expect_in_log "$1" 1 "all $((done + 20)) steps are done"
   say "job $1 stopped after step $done, was requeued, and finished"

@@ -256,8 +256,8 @@ class Kills {
                                   : std::string("fresh start");
     CHECK_THAT(err, Catch::Matchers::ContainsSubstring(expected));
     for (const auto& folder : before.unfinished)
-      CHECK_THAT(err, Catch::Matchers::ContainsSubstring(folder.string() + " is what a save"));
-    CHECK(count_of("is what a save", err) == std::ssize(before.unfinished));
+      CHECK_THAT(err, Catch::Matchers::ContainsSubstring(folder.string() + " was left behind by a save"));
+    CHECK(count_of("was left behind by a save", err) == std::ssize(before.unfinished));
   }
 
   // `behind`: steps by which the latest checkpoint may lag.

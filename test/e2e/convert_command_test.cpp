@@ -184,7 +184,7 @@ TEST_CASE("a conversion that is not possible is refused once, with 2, and nothin
         Wrong{{folder.path(), new_folder}, "is neither a checkpoint"},
         Wrong{{folder / "train.jsonl", new_folder}, "is neither a checkpoint"},
         Wrong{{folder / "ck", folder / "ck"}, "exists already"},
-        Wrong{{folder / "ck", new_folder, "--dtype", "int8"}, "--dtype int8: not a type"},
+        Wrong{{folder / "ck", new_folder, "--dtype", "int8"}, "--dtype int8 is not a type"},
         Wrong{{folder / "ck", new_folder, "--experts", "both"}, "--experts both"},
         Wrong{{folder / "ck", new_folder, "--max-shard-size", "0"}, "--max-shard-size 0"},
         Wrong{{folder / "ck", new_folder, "--max-shard-size", "5 apples"}, "--max-shard-size 5 apples"},

@@ -31,7 +31,7 @@ std::int64_t saved_before_the_end(const Ran& ended, const SmallRun& run, const s
   const auto steps = static_cast<std::int64_t>(column(read_metrics(run.output() / "metrics.jsonl"), "loss").size());
   CHECK_THAT(ended.err,
              ContainsSubstring(file + ".bin: document ") && ContainsSubstring("id 31 is outside the vocabulary") &&
-                 ContainsSubstring("; all before it is saved, and can go on after step " + std::to_string(steps)));
+                 ContainsSubstring("; the steps before are saved, and a run can go on after step " + std::to_string(steps)));
   CHECK(std::filesystem::exists(checkpoint_of(run.output(), steps) / "manifest.json"));
   return steps;
 }

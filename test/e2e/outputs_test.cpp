@@ -74,7 +74,7 @@ TEST_CASE(
        [](const SmallRun& run) {
          return Words{"--train.log.trace", run.folder() / "notes.txt"};
        },
-       {"notes.txt is there, and no timeline of an earlier run"}},
+       {"notes.txt exists and is no timeline of an earlier run"}},
       {"a timeline under the name of the metrics",
        [](const SmallRun&) {},
        [](const SmallRun& run) {
@@ -175,7 +175,7 @@ TEST_CASE("files that a user put beside the weights stay when the weights are wr
   run.folder().write("output/hf/runs/notes.txt", "my notes");
   const auto more = joined(joined(weights, go_on), {"--train.max_steps", "3"});
   CHECK_THAT(train_to_the_end(run, more, 2).err,
-             ContainsSubstring("hf keeps what no run wrote there: runs, tokenizer.json"));
+             ContainsSubstring("hf keeps files that no run wrote: runs, tokenizer.json"));
   CHECK(base::read_file(hf / "model.safetensors") != first);
   CHECK(base::read_file(hf / "tokenizer.json") == "my tokenizer");
   CHECK(base::read_file(hf / "runs/notes.txt") == "my notes");

@@ -179,9 +179,9 @@ TEST_CASE("held-out data that changed are told, and the run goes on") {
   const SmallRun run;
   const Words words{"--train.max_steps", "1", "--data.eval_path", run.folder() / "eval.jsonl"};
   train_to_the_end(run, words);
-  CHECK(count_of("held-out data are others", train_to_the_end(run, joined(words, go_on)).err) == 0);
+  CHECK(count_of("held-out data have changed", train_to_the_end(run, joined(words, go_on)).err) == 0);
   run.folder().write("eval.jsonl", jsonl_of(small_documents(7, 24)));
-  CHECK(count_of("held-out data are others", train_to_the_end(run, joined(words, go_on)).err) == 1);
+  CHECK(count_of("held-out data have changed", train_to_the_end(run, joined(words, go_on)).err) == 1);
 }
 
 TEST_CASE("a global batch that follows from the number of ranks is another one on other ranks, and refused") {

@@ -195,7 +195,7 @@ TEST_CASE("a file name with a path in it, or of two files, is refused") {
     CHECK_THAT(refusal([&](Json& j) { j["files"][1]["name"] = name; }), Contains("is not the name of a file beside"));
   }
   CHECK_THAT(refusal([](Json& j) { j["files"][1]["name"] = "shard_00000.safetensors"; }),
-             Contains("file \"shard_00000.safetensors\" twice"));
+             Contains("file \"shard_00000.safetensors\" is listed twice"));
   for (const char* name : {"", "../a", "a/b"})
     CHECK_THAT(refusal([&](Json& j) { j["companions"][0]["name"] = name; }),
                Contains("is not the name of a file beside"));
@@ -219,20 +219,20 @@ TEST_CASE("a hash is sixteen lower-case digits") {
        {"", "123456789abcdef", "0123456789abcdef0", "0123456789ABCDEF", "0x23456789abcdef", " 123456789abcdef"}) {
     CAPTURE(hash);
     CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["pieces"][0]["hashes"][1] = hash; }),
-               Contains("not of 16 hexadecimal digits"));
+               Contains("does not have 16 hexadecimal digits"));
     CHECK_THAT(refusal([&](Json& j) { j["files"][0]["header_hash"] = hash; }), Contains("16 hexadecimal digits"));
   }
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][0]["hashes"].push_back("0123456789abcdef"); }),
-             Contains("3 hashes of 2 states"));
+             Contains("a piece has 3 hashes, but there are 2 states"));
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][0]["hashes"].erase(0); }),
-             Contains("1 hashes of 2 states"));
+             Contains("a piece has 1 hashes, but there are 2 states"));
 }
 
-TEST_CASE("a parameter twice, a state twice, and types that hold no weights are refused") {
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][1]["name"] = "w"; }), Contains("tensor \"w\" twice"));
+TEST_CASE("a parameter twice, a state is listed twice, and types that hold no weights are refused") {
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][1]["name"] = "w"; }), Contains("tensor \"w\" is listed twice"));
   CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = "master"; }),
-             Contains("tensor \"w\": a state twice"));
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = ""; }), Contains("a state without a name"));
+             Contains("tensor \"w\": a state is listed twice"));
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["states"][1] = ""; }), Contains("a state has no name"));
   for (const char* type : {"I64", "F32 ", "f32", "U8", ""}) {
     CAPTURE(type);
     CHECK_THAT(refusal([&](Json& j) { j["tensors"][0]["dtype"] = type; }),
@@ -255,18 +255,19 @@ TEST_CASE("a box that is empty, outside, turned or of other dims is refused") {
   };
   for (const char* box : {"[[0,0],[0,2]]", "[[2,1],[0,2]]", "[[0,6],[0,2]]", "[[0,3],[0,9223372036854775807]]"}) {
     CAPTURE(box);
-    CHECK_THAT(with_box(Json::parse(box)), Contains("tensor \"w\": \"box\": [") && Contains("of a dim of"));
+    CHECK_THAT(with_box(Json::parse(box)),
+               Contains("tensor \"w\": \"box\": block [") && Contains("does not lie within a dim of"));
   }
   CHECK_THAT(with_box(Json::parse("[[-1,3],[0,2]]")), Contains("not an integer of at least 0"));
-  CHECK_THAT(with_box(Json::parse("[[0,3]]")), Contains("a box of 1 dims of a shape of 2"));
-  CHECK_THAT(with_box(Json::parse("[[0,3],[0,2],[0,1]]")), Contains("a box of 3 dims of a shape of 2"));
+  CHECK_THAT(with_box(Json::parse("[[0,3]]")), Contains("a box has 1 dims, but the shape has 2"));
+  CHECK_THAT(with_box(Json::parse("[[0,3],[0,2],[0,1]]")), Contains("a box has 3 dims, but the shape has 2"));
   CHECK_THAT(with_box(Json::parse("[[0,3,1],[0,2]]")), Contains("not [begin, end]"));
   CHECK_THAT(with_box(Json::parse("[3,[0,2]]")), Contains("not [begin, end]"));
   CHECK_THAT(refusal([](Json& j) {
                j["tensors"][2]["pieces"].push_back(
                    Json::parse(R"({"file":0,"box":[[0,0],[0,4]],"hashes":["0123456789abcdef"]})"));
              }),
-             Contains("of a dim of 0"));
+             Contains("within a dim of 0"));
 }
 
 TEST_CASE("pieces that overlap, leave a hole, or are in one file twice are refused") {
@@ -290,8 +291,9 @@ TEST_CASE("pieces that overlap, leave a hole, or are in one file twice are refus
   // As many elements as the parameter has, one of them twice.
   CHECK_THAT(with("[[[0,4],[0,4]],[[3,4],[0,4]]]"), Contains("two of its pieces overlap"));
   CHECK_THAT(with("[[[0,2],[0,4]],[[3,5],[0,4]]]"), Contains("its pieces have 16 of its elements"));
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][1]["file"] = 0; }), Contains("two pieces in file 0"));
-  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][1]["file"] = 4; }), Contains("file 4 of 4"));
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][1]["file"] = 0; }), Contains("two pieces are in file 0"));
+  CHECK_THAT(refusal([](Json& j) { j["tensors"][0]["pieces"][1]["file"] = 4; }),
+             Contains("file 4 is not one of 4 files"));
 }
 
 TEST_CASE("overlapping pieces of a huge parameter are refused without their elements being summed") {

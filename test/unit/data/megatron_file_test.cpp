@@ -86,7 +86,7 @@ TEST_CASE("an id outside the vocabulary is named when it is read") {
 TEST_CASE("an index that lies is refused") {
   using Index = test::MegatronIndex;
   CHECK(error_after([](Index&) {}) == "no error");
-  CHECK_THAT(error_after([](Index& i) { i.magic[0] = 'X'; }), ContainsSubstring("not an index of Megatron-Core"));
+  CHECK_THAT(error_after([](Index& i) { i.magic[0] = 'X'; }), ContainsSubstring("is no index of Megatron-Core"));
   CHECK_THAT(error_after([](Index& i) { i.version = 2; }), ContainsSubstring("version 2"));
   CHECK_THAT(error_after([](Index& i) { i.type_code = 0; }), ContainsSubstring("unknown type code 0"));
   CHECK_THAT(error_after([](Index& i) { i.type_code = 9; }), ContainsSubstring("unknown type code 9"));
@@ -101,7 +101,7 @@ TEST_CASE("an index that lies is refused") {
   CHECK_THAT(error_after([](Index& i) { i = {}; }), ContainsSubstring("no document entries"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[0] = -1; }), ContainsSubstring("sequence 0 has length -1"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 2; }), ContainsSubstring("ends at byte 20"));
-  CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0x7FFFFFFF; }), ContainsSubstring("cut short, or not its .bin"));
+  CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0x7FFFFFFF; }), ContainsSubstring("it is cut short, or not its .bin"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0; }), ContainsSubstring("describes 16"));
   CHECK_THAT(error_after([](Index& i) { i.pointers[1] = 8; }), ContainsSubstring("sequence 1 begins at byte 8"));
   CHECK_THAT(error_after([](Index& i) { i.pointers[0] = -2; }), ContainsSubstring("begins at byte -2"));

@@ -60,7 +60,7 @@ TEST_CASE("a norm_topk_prob that config.json leaves out is told, whose value dec
   const auto is_noted = [&](const test::Words& words) {
     const auto notes = make_blueprint(files.settings(words), 1).notes;
     return std::any_of(notes.begin(), notes.end(), [](const auto& note) {
-      return note.find("config.json has no norm_topk_prob: it is false, as in HuggingFace") == 0;
+      return note.find("config.json has no norm_topk_prob, so it is false, as in HuggingFace") == 0;
     });
   };
   CHECK_FALSE(is_noted({}));

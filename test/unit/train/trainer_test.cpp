@@ -67,7 +67,7 @@ TEST_CASE("an id outside the vocabulary that is met while reading ends the run, 
   }
 }
 
-TEST_CASE("data whose bytes are others than the checkpoint says end the run, or are told where that is allowed") {
+TEST_CASE("data whose bytes differ from those of the checkpoint end the run, or are told where that is allowed") {
   const test::SmallRun files;
   for (const std::string allowed : {"false", "true"}) {
     test::Start start(files.settings({"--train.max_steps", "2", "--train.checkpoint.load_path", "auto",
