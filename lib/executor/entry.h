@@ -1,4 +1,4 @@
-// Where a chain's graph begins: an input that remembers nothing but the gradient that reaches it.
+// Begins the graph of a chain at an input, and keeps of the input only the gradient that reaches it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,14 @@
 
 namespace tessera::executor {
 
-// What backward brought to an input; undefined if no path led to it.
+// Receives the gradient of an input.
 struct Arrival {
-  at::Tensor gradient;
+  at::Tensor gradient;  // undefined if no path of backward led to the input
 };
 
-// A tensor with the memory of `value`, at which a new graph begins: backward leaves its gradient in `arrival`. Unlike a
-// leaf, the graph keeps the memory only as far as its operations need it. `value` must carry no graph.
+// Returns a tensor with the memory of `value`, at which a new graph begins. Backward leaves its gradient in `arrival`.
+// The graph keeps the memory only as long as its operations need it; a leaf would be kept by the whole graph.
+// Precondition: `value` carries no graph.
 [[nodiscard]] at::Tensor enter(const at::Tensor& value, const std::shared_ptr<Arrival>& arrival);
 
 }  // namespace tessera::executor

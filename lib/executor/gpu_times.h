@@ -1,4 +1,4 @@
-// When a GPU ran the instructions of a program: the host learns it after them, from events between them.
+// Measures on a GPU the time of each instruction of a program. The host reads the times after the last instruction.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace tessera::executor {
 
 class GpuTimes {
  public:
-  // Before the first instruction.
+  // Records the first event. Call it before the first instruction.
   void start() { last_ = device::Stream::compute().record(); }
-  // After an instruction: what the compute stream was given for it lies behind the instruction before.
+  // Records an event after each instruction; the instruction's time runs from the previous event.
   void note(std::string kind, std::string name);
-  // Adds all of them, and forgets them. The host waits for the last.
+  // Adds the times of all instructions to `timeline` and forgets them. The host waits for the last event.
   void add_to(Timeline& timeline);
 
  private:

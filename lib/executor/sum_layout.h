@@ -1,4 +1,4 @@
-// Numbers that ranks add up in one operation, each with a name of its own.
+// Packs named numbers into one vector, so that ranks add all of them in one operation.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@
 
 namespace tessera::executor {
 
-// The places of a field in a sum.
+// A field is the numbers [first, first + count) of the vector.
 struct SumField {
   std::size_t first = 0, count = 0;
 };
 
-// Hands out places one after the other. Every rank makes the same fields in the same order.
+// Lays fields out one after the other. Every rank adds the same fields in the same order.
 class SumLayout {
  public:
   SumField add(std::size_t count = 1) {
@@ -29,11 +29,11 @@ class SumLayout {
   std::size_t size_ = 0;
 };
 
-// The numbers of a layout, float64. An operation under way shares them, so that they outlive a run that an exception
-// ends.
+// The numbers of a layout, in float64. An operation under way shares them, so that they outlive a step that an
+// exception ends.
 class SumNumbers {
  public:
-  // All are zero from now on.
+  // Sets all numbers of `layout` to zero.
   void reset(const SumLayout& layout) { numbers_->assign(layout.size(), 0.0); }
   [[nodiscard]] std::span<double> operator[](SumField field) {
     return std::span(*numbers_).subspan(field.first, field.count);
@@ -41,7 +41,7 @@ class SumNumbers {
   [[nodiscard]] std::span<const double> operator[](SumField field) const {
     return std::span<const double>(*numbers_).subspan(field.first, field.count);
   }
-  // Of a field of one number.
+  // Precondition of both: the field has one number.
   [[nodiscard]] double number(SumField field) const { return (*numbers_)[field.first]; }
   [[nodiscard]] std::int64_t count(SumField field) const { return std::llround(number(field)); }
   [[nodiscard]] const std::shared_ptr<std::vector<double>>& shared() const { return numbers_; }

@@ -1,4 +1,4 @@
-// Values, gradients and graphs of a step, by the names that the program uses for them.
+// Stores the values, gradients and graphs of a training step under the names that the program gives them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,8 @@
 
 namespace tessera::executor {
 
-// What the backward of a chain starts from and ends at: where the graph of each differentiable output begins, and the
-// gradients that arrive at its inputs. It keeps no value alive but those that its operations saved.
+// The two ends of a chain's graph: the edge at which backward starts for each differentiable output, and the arrivals
+// that receive the gradients of its inputs. A graph keeps only those values alive that its operations saved.
 struct Graph {
   std::vector<std::pair<architecture::ValueId, std::shared_ptr<Arrival>>> inputs;
   std::vector<std::pair<architecture::ValueId, torch::autograd::Edge>> outputs;
@@ -29,23 +29,23 @@ struct Graph {
 class Tape {
  public:
   Tape() = default;
-  // Every value that is set is checked.
+  // Checks every value that is set.
   explicit Tape(ValueChecks checks) : checks_(std::move(checks)) {}
 
   [[nodiscard]] bool checks() const { return checks_.has_value(); }
-  // Also for values that no other chain reads: nothing without checks.
+  // Checks a value that is not set because no other chain reads it. Does nothing without checks.
   void check(std::int32_t micro, architecture::ValueId id, const at::Tensor& value) {
     if (checks()) checks_->check(micro, id, value);
   }
   void set_value(const program::Resource& name, at::Tensor value);
   [[nodiscard]] const at::Tensor& value(const program::Resource& name) const;
-  // Adds to the gradient; an undefined tensor adds nothing.
+  // Adds `gradient` to the gradient of the value; an undefined tensor adds nothing.
   void add_gradient(const program::Resource& name, const at::Tensor& gradient);
-  // Undefined if none of its readers contributed.
+  // Returns the sum of what the value's readers added; undefined if none did.
   [[nodiscard]] at::Tensor gradient(const program::Resource& name) const;
   void set_graph(const program::Resource& name, Graph graph);
   [[nodiscard]] const Graph& graph(const program::Resource& name) const;
-  // Drops a value, gradient or graph; other resources are not the tape's.
+  // Drops a value, gradient or graph. Ignores resources of other kinds, which the tape does not store.
   void drop(const program::Resource& name);
   [[nodiscard]] bool empty() const { return values_.empty() && gradients_.empty() && graphs_.empty(); }
 

@@ -1,4 +1,4 @@
-// Where the time of steps goes: by kind of instruction, and, if asked for, instruction by instruction.
+// Adds up the time of steps by kind of instruction and, on request, keeps single events.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace tessera::executor {
 
-// What this rank did, or what was under way for it. Times are base::seconds_now().
+// An instruction that this rank computed, or a communication that was under way for it. Times are base::seconds_now().
 struct TimelineEvent {
   enum class Lane : std::uint8_t { compute, communication };
   Lane lane{};
   std::string name;   // of the instruction, as program::describe writes it
-  std::string group;  // of a communication
+  std::string group;  // the group of a communication; empty for compute
   double begin = 0, end = 0;
 };
 
@@ -33,7 +33,7 @@ class Timeline {
   };
   [[nodiscard]] const std::map<std::string, Entry>& entries() const { return entries_; }
 
-  // From now on the next `events` events are kept.
+  // Keeps the next `events` events.
   void record(std::size_t events) { most_events_ = events_.size() + events; }
   [[nodiscard]] bool records() const { return events_.size() < most_events_; }
   void add(TimelineEvent event) {

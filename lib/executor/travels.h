@@ -1,4 +1,4 @@
-// Communication under way: started by one instruction, ended by the wait of the same ticket.
+// Holds the communications under way. One instruction starts a communication; the wait of the same ticket ends it.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,13 @@ class Travels {
 
   void add(std::int32_t ticket, fsdp::Travelling travelling) { under_way_[ticket].push_back(std::move(travelling)); }
   void add(std::int32_t ticket, std::vector<fsdp::Travelling> travelling);
-  // Waits for all that stands under the ticket of `instruction`, which starts it or waits for it. On a GPU the compute
-  // stream waits, not the host.
+  // Waits for all communications under the ticket of `instruction`. On a GPU the compute stream waits, not the host.
   void end(const program::Instruction& instruction);
-  // Adds to the timeline what a GPU has carried: the host waits for it.
+  // Adds the communications that ran on a GPU to the timeline. The host waits for them.
   void tell_timeline();
 
  private:
-  // An operation for the timeline: on a GPU it is known later when it was under way.
+  // An operation for the timeline. Of an operation on a GPU the times are known only after it.
   struct Traced {
     std::string name, group;
     comm::Handle handle;
