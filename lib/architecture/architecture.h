@@ -1,8 +1,8 @@
 // A model as data: its parameters, its steps (segments and the exchanges between them), and which parameters travel
 // together.
 //
-// The finest cut of the model. Composed without exchanges the segments are the plain single-process model. Nothing here
-// computes: `model` runs segments, `program` orders them.
+// Its steps are the finest cut of the model. Composed without exchanges the segments are the plain single-process
+// model. Nothing here computes: `model` runs segments, `program` orders them.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "config/value.h"
+#include "config/setting_value.h"
 
 namespace tessera::architecture {
 

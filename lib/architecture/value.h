@@ -1,4 +1,4 @@
-// Named values: segments read and write them, exchanges move them. One table (value.cpp) has a row for each kind.
+// The named values that segments read and write and that exchanges move. A table in value.cpp has a row for each kind.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tessera::architecture {
 
-// Shapes, types and lifetimes stand in the rows of value.cpp.
+// The rows of value.cpp give the shape, the type and the lifetime of each kind.
 enum class ValueKind : std::uint8_t {
   // batch
   ids,
@@ -21,9 +21,9 @@ enum class ValueKind : std::uint8_t {
   sequence_starts,   // bounds of the sequences
   // embedding
   unique_ids,      // ascending
-  unique_inverse,  // which unique id each token has
-  unique_count,    // unique ids that each owner has
-  wanted_count,    // ids that each source asks of this rank
+  unique_inverse,  // the index of each token's id among the unique ids
+  unique_count,    // number of unique ids that each owner has
+  wanted_count,    // number of ids that each source asks of this rank
   wanted_ids,      // ids asked of this rank, by source, then ascending
   found_rows,
   unique_rows,
@@ -52,7 +52,7 @@ enum class ValueKind : std::uint8_t {
   router_count,        // slots per set
   router_z,            // sum of logsumexp(logits)^2
   // dispatch
-  expert_count,  // slot_count again, where who sends can read it
+  expert_count,  // slot_count in memory that the sender reads
   row_token,     // token of each row, by owner, then token
   row_count,     // rows for each owner
   send_rows,
@@ -67,7 +67,7 @@ enum class ValueKind : std::uint8_t {
   combined_rows,
   // head
   balance_count,  // slots summed over the ranks of the micro-step
-  loss,           // what backward starts from
+  loss,           // the number that backward starts from
 };
 
 inline constexpr std::size_t value_kinds = static_cast<std::size_t>(ValueKind::loss) + 1;
@@ -89,7 +89,7 @@ enum class Dim : std::uint8_t {
   expert_inner,    // moe_intermediate_size
   slots,           // of this rank's tokens
   received_slots,  // of this rank's experts
-  rows,            // that this rank sends
+  rows,            // sent by this rank
   received_rows,
   owners,
   sources,
@@ -102,7 +102,7 @@ inline constexpr std::size_t dim_symbols = static_cast<std::size_t>(Dim::moe_lay
 
 [[nodiscard]] std::string_view name(Dim dim);
 
-// Up to three dims; none: a number.
+// The dims of a shape: up to three; a number has none.
 class Dims {
  public:
   constexpr Dims(std::initializer_list<Dim> dims) : count_(dims.size()) {
@@ -119,15 +119,20 @@ class Dims {
   std::size_t count_;
 };
 
-// compute and wide: the run's types of these names (device::Numbers); index: int64.
+// `compute` and `wide` are the run's types of these names (device::Numbers), `index` is int64.
 enum class NumberType : std::uint8_t { compute, wide, index };
 
-// Whose memory has the value: run: where the run computes; host: the host's, which reads it; sender: the host's if
-// several ranks share what it counts (who sends must know how much), else wherever it was made.
+// The memory that a value is in.
+//   run     that of the place where the run computes
+//   host    the host's, because the host reads the value
+//   sender  the host's if several ranks share the rows that the value counts, because a sender must know their number;
+//           else the memory where the value was made
 enum class Memory : std::uint8_t { run, host, sender };
 
-// batch: there before the first instruction. kept: written by the first forward and handed to every recomputation, for
-// slots and counts are never recomputed. recomputed: written again by a recomputation.
+// The time for which a value lasts.
+//   batch       it is an input of the program
+//   kept        the first forward writes it and every recomputation gets it; slots and counts are never recomputed
+//   recomputed  a recomputation writes it again
 enum class Lifetime : std::uint8_t { batch, kept, recomputed };
 
 struct ValueTraits {
@@ -138,7 +143,7 @@ struct ValueTraits {
   Memory memory{};
   bool carries_gradient = false;
   Lifetime lifetime{};
-  bool is_watched = false;  // numbers in it that are not finite are told by the layer that wrote it
+  bool is_watched = false;  // the executor reports its first layer with a number that is not finite
 };
 
 [[nodiscard]] const ValueTraits& traits_of(ValueKind kind);
@@ -158,12 +163,14 @@ struct ValueId {
 [[nodiscard]] inline bool is_differentiable(ValueKind kind) { return traits_of(kind).carries_gradient; }
 [[nodiscard]] inline bool is_batch(ValueKind kind) { return traits_of(kind).lifetime == Lifetime::batch; }
 [[nodiscard]] inline bool is_watched(ValueKind kind) { return traits_of(kind).is_watched; }
-// A recomputation is handed the value: slots, counts, and the batch itself.
+// Returns whether a recomputation gets the value instead of writing it: slots, counts, and the batch itself.
 [[nodiscard]] inline bool is_kept(ValueKind kind) { return traits_of(kind).lifetime != Lifetime::recomputed; }
 
-// What says how many of a dim's entries go to, or come from, each rank of a group. one_each: one a rank. experts: as
-// many as the rank has experts. counts: the value `counts` has the number for each rank. counts_of_experts: `counts`
-// has the number for each expert, which are added up for the rank that has them.
+// The rule that divides the entries of a dim among the ranks of a group, to which they go or from which they come.
+//   one_each           each rank has one entry
+//   experts            each rank has as many entries as experts
+//   counts             the value `counts` has the number of entries of each rank
+//   counts_of_experts  `counts` has the number of entries of each expert; a rank has the sum over its experts
 enum class SplitBy : std::uint8_t { one_each, experts, counts, counts_of_experts };
 struct Split {
   SplitBy by{};

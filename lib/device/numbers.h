@@ -1,4 +1,4 @@
-// The floating types that a run computes with (DESIGN 5, "Precision"), and the place where it computes.
+// The floating types that a run computes with, and the place where it computes.
 #pragma once
 
 #include <c10/core/ScalarType.h>
