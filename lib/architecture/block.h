@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "architecture/model_config.h"
 #include "architecture/value.h"
 #include "base/parameter_spec.h"
+#include "layout/group_id.h"
 #include "plan/unit.h"
 
 namespace tessera::architecture {
@@ -65,7 +67,8 @@ struct Step {
   std::string unit;  // name of the unit that holds the uses; empty without uses
   // FQN of the parameter whose dim 0 is shared among owners: an exchange goes between them, a segment sorts by them.
   std::string owned;
-  std::string axis;  // of an exchange that is not between owners: the axis over whose ranks it goes
+  // Of an exchange that is not between owners: the axis over whose ranks it goes.
+  std::optional<layout::DenseAxis> axis;
   Recomputed recomputed = Recomputed::never;
   std::vector<ValueId> counts;       // those of its writes that count slots per expert
   bool measures_loss = false;        // the last segment: it forms the loss and its own backward

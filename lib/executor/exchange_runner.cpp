@@ -35,7 +35,7 @@ at::Tensor ExchangeRunner::sent_back(const Resource& name, std::int64_t rows, co
 }
 
 void ExchangeRunner::start(const program::Instruction& i) {
-  if (program_.exchange_groups[static_cast<std::size_t>(i.target)].empty()) return;
+  if (program_.exchange_groups[static_cast<std::size_t>(i.target)].is_alone()) return;
   const auto& s = parts_.step(i.target);
   const auto motion = i.direction == program::Direction::forward ? s.forward : s.backward;
   base::expect(motion == architecture::Motion::rows, "{} cannot travel: only rows are sent", s.name());

@@ -19,6 +19,7 @@ struct ExecutorOptions {
   double balance_coef = 0;  // of the balance loss, only to tell whether the total is finite
   double z_coef = 0;
   std::int32_t most_micro_steps = 1;  // of any step or evaluation: the length of *open* follows from it
+  bool counts_sequences = true;       // this rank adds the tokens of its sequences to *open* (layout::counts_sequences)
   device::Numbers numbers;
   Measured measured = Measured::together;
   bool checks_values = false;  // each value that a step stores is compared with its row in the table of values

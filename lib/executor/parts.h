@@ -30,9 +30,9 @@ struct Parts {
     return architecture.steps()[static_cast<std::size_t>(index)];
   }
   // For memory of the host.
-  [[nodiscard]] comm::Communicator& world() const { return *mesh.host("world"); }
+  [[nodiscard]] comm::Communicator& world() const { return *mesh.host(layout::GroupId::world()); }
   // The communicator of `group` for memory where `tensor` is.
-  [[nodiscard]] comm::Communicator& group_for(const std::string& group, const at::Tensor& tensor) const {
+  [[nodiscard]] comm::Communicator& group_for(const layout::GroupId& group, const at::Tensor& tensor) const {
     return tensor.is_cpu() ? *mesh.host(group) : *mesh.communicator(group);
   }
   [[nodiscard]] bool is_on_gpu() const { return options.numbers.place == device::Place::cuda; }

@@ -78,8 +78,9 @@ void StepSums::finish(const Instruction& i) {
 
 void StepSums::start_reduce(const Instruction& i, const std::shared_ptr<std::vector<double>>& numbers,
                             ReduceOperation operation) {
-  travels_.add(i.ticket, {"world", parts_.world().all_reduce(numbers->data(), std::ssize(*numbers),
-                                                             ElementType::float64, operation, numbers)});
+  const auto& group = program_.sum_groups.at(static_cast<std::size_t>(i.sum));
+  travels_.add(i.ticket, {group, parts_.mesh.host(group)->all_reduce(numbers->data(), std::ssize(*numbers),
+                                                                     ElementType::float64, operation, numbers)});
 }
 
 void StepSums::start_open(const Instruction& i) {
@@ -87,7 +88,9 @@ void StepSums::start_open(const Instruction& i) {
   const auto& f = open_fields_;
   if (inputs_.stop != Stop::none) open_[f.stops][static_cast<std::size_t>(inputs_.stop)] = 1;
   open_[f.data_failed][0] = inputs_.data_failed ? 1 : 0;
-  for (std::size_t m = 0; m < inputs_.batches.size(); ++m) {
+  // Of the ranks that work on the same sequences one counts them; what is measured of a token stands on one rank
+  // anyway.
+  for (std::size_t m = 0; parts_.options.counts_sequences && m < inputs_.batches.size(); ++m) {
     const auto counts = model::counts_of(inputs_.batches[m]);
     open_[f.valid_tokens][0] += static_cast<double>(counts.valid_tokens);
     open_[f.sequences][0] += static_cast<double>(counts.sequences);
@@ -129,9 +132,10 @@ void StepSums::start_counts(const Instruction& i) {
   std::vector<at::Tensor> counts;
   for (const auto& r : i.reads) counts.push_back(tape_.value(r));
   const auto& sum = counts_[i.micro] = at::stack(counts);  // [MoE layers, sets, experts], a copy: summed in place
-  travels_.add(i.ticket, {"world", parts_.group_for("world", sum)
-                                       .all_reduce(sum.data_ptr(), sum.numel(), ElementType::int64,
-                                                   ReduceOperation::add, std::make_shared<at::Tensor>(sum))});
+  const auto& group = program_.sum_groups.at(static_cast<std::size_t>(i.sum));
+  travels_.add(i.ticket, {group, parts_.group_for(group, sum)
+                                     .all_reduce(sum.data_ptr(), sum.numel(), ElementType::int64, ReduceOperation::add,
+                                                 std::make_shared<at::Tensor>(sum))});
 }
 
 void StepSums::finish_counts(const Instruction& i) {

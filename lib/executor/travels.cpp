@@ -17,7 +17,7 @@ void Travels::end(const program::Instruction& i) {
     if (!timeline_.records()) continue;
     auto name = program::describe(program_, i);
     if (i.op == program::Op::wait) name.erase(0, std::string_view("Wait ").size());
-    Traced traced{std::move(name), group, std::move(handle)};
+    Traced traced{std::move(name), group.name(), std::move(handle)};
     if (traced.handle->has_passed())
       add_to_timeline(traced);
     else

@@ -102,7 +102,7 @@ ShardedParameter& ParameterStore::parameter(const std::string& fqn) {
 std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parameter, plan::UseKind use,
                                                   const layout::Box& box, const at::Tensor& tensor) const {
   const auto group = plan::gather_group(parameter.placement, use);
-  const auto ranks = group.empty() ? layout::Group{rank_} : layout_.group(rank_, group);
+  const auto ranks = layout_.group(rank_, group);
   std::vector<comm::Strided> result;
   for (const auto member : ranks)
     result.push_back(strided_part(tensor.data_ptr(), tensor.element_size(), box,
@@ -138,7 +138,7 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
   state.is_gathered = true;
   state.value_slot = memory_->weights.take(state.storage.value_bytes);
   bind_values(state, state.value_slot);
-  std::map<std::string, std::vector<comm::GatherBlock>> blocks;
+  std::map<layout::GroupId, std::vector<comm::GatherBlock>> blocks;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.value_is_bound) continue;
@@ -178,7 +178,7 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(state.has_gradient, "unit {} has no gradient to reduce", state.unit.name);
   const auto type = comm::element_type(options_.numbers.master);
-  std::map<std::string, std::vector<comm::ReduceBlock>> blocks;
+  std::map<layout::GroupId, std::vector<comm::ReduceBlock>> blocks;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound) continue;
@@ -192,7 +192,7 @@ std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
     }
     auto contributions = pieces(p, kind, use.box, state.weights[k]->gradient());
     // The shard gradient holds the same rows without gaps.
-    const auto& own = contributions[group.empty() ? 0 : static_cast<std::size_t>(layout_.position(rank_, group))];
+    const auto& own = contributions[static_cast<std::size_t>(layout_.position(rank_, group))];
     const comm::Strided sum{p.gradient.data_ptr(), own.rows, own.row_elements, own.row_elements};
     blocks[group].push_back({type, std::move(contributions), type, sum});
   }

@@ -31,9 +31,9 @@ struct ShardedParameter {
   bool is_primary = true;  // this rank is the one that counts the shard in norms
 };
 
-// A collective of the group `group` under way.
+// A collective over `group` that is under way.
 struct Travelling {
-  std::string group;
+  layout::GroupId group;
   comm::Handle handle;
 };
 

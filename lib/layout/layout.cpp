@@ -31,29 +31,6 @@ Grid extra_grid_of(const LayoutSizes& sizes, const ExtraParallel& extra) {
   return Grid(std::move(axes));
 }
 
-std::vector<std::string> parts_of(const std::string& joined) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t plus = joined.find('+'); plus != std::string::npos; plus = joined.find('+', begin)) {
-    parts.push_back(joined.substr(begin, plus - begin));
-    begin = plus + 1;
-  }
-  parts.push_back(joined.substr(begin));
-  return parts;
-}
-
-// Returns the axes of the dense grid that a name stands for.
-std::vector<std::string> dense_axes_of(const std::string& part) {
-  if (part == "world") return {"pp", "dp_replicate", "dp_shard", "ulysses", "cp", "tp"};
-  if (part == "fsdp") return {"dp_shard", "ulysses", "cp"};
-  if (part == "data") return {"dp_replicate", "dp_shard"};
-  return {part};
-}
-
-bool has_all_axes(const Grid& grid, const std::vector<std::string>& axes) {
-  return std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return grid.has_axis(axis); });
-}
-
 // Returns "{0,2,4,6}", or for more than 8 members "{0,1,2,...,1023}".
 std::string members_text(const Group& group) {
   constexpr std::size_t most = 8, first = 3;
@@ -63,13 +40,13 @@ std::string members_text(const Group& group) {
 }
 
 // Returns "{0,1} {2,3}"; if not all groups fit into a line, the first ones and the number of groups.
-std::string groups_text(const Layout& layout, const std::string& name) {
+std::string groups_text(const Layout& layout, const GroupId& id) {
   constexpr std::size_t line = 72, most = 1 + line / 4;  // the shortest group is "{0} "
   std::string text;
-  for (const Group& group : layout.groups(name, most)) {
+  for (const Group& group : layout.groups(id, most)) {
     const std::string members = members_text(group);
     if (!text.empty() && text.size() + members.size() > line)
-      return fmt::format("{} ... ({} groups)", text, layout.world() / layout.group_size(name));
+      return fmt::format("{} ... ({} groups)", text, layout.world() / layout.group_size(id));
     text += (text.empty() ? "" : " ") + members;
   }
   return text;
@@ -99,57 +76,67 @@ const Grid& Layout::extra_grid(const std::string& name) const {
   return *found;
 }
 
-std::vector<std::string> Layout::group_names() const {
-  std::vector<std::string> names{"world", "fsdp", "data", "dp_replicate+fsdp"};
-  for (const Axis& axis : dense_.axes()) names.push_back(axis.name);
+std::vector<GroupId> Layout::group_ids() const {
+  std::vector<GroupId> ids{GroupId::world(), GroupId::fsdp(), GroupId::data(),
+                           GroupId::of(DenseAxis::dp_replicate).join(GroupId::fsdp())};
+  for (std::size_t axis = 0; axis < dense_.axes().size(); ++axis)
+    ids.push_back(GroupId::of(static_cast<DenseAxis>(axis)));
   for (const ExtraParallel& extra : sizes_.extra) {
-    const std::string& x = extra.name;
-    names.insert(names.end(),
-                 {x, x + "_fsdp", x + "_replicate", x + "+" + x + "_fsdp", x + "_replicate+" + x + "_fsdp"});
+    const auto owners = GroupId::of(extra.name, ExtraAxis::owners), fsdp = GroupId::of(extra.name, ExtraAxis::fsdp),
+               replicate = GroupId::of(extra.name, ExtraAxis::replicate);
+    ids.insert(ids.end(), {owners, fsdp, replicate, owners.join(fsdp), replicate.join(fsdp)});
   }
-  return names;
+  if (sizes_.pp > 1) ids.push_back(GroupId::stage());
+  return ids;
 }
 
-Layout::Span Layout::span_of(const std::string& name) const {
-  const std::vector<std::string> parts = parts_of(name);
-  std::vector<std::string> dense;
-  for (const std::string& part : parts)
-    for (std::string& axis : dense_axes_of(part)) dense.push_back(std::move(axis));
-  if (has_all_axes(dense_, dense)) return {&dense_, std::move(dense)};
-  for (const Grid& grid : extra_)
-    if (has_all_axes(grid, parts)) return {&grid, parts};
-  base::expect(false, "no group {} in this layout", name);
-  return {};
+Layout::Span Layout::span_of(const GroupId& id) const {
+  if (id.extra().empty()) {
+    Span span{&dense_, {}};
+    for (std::size_t axis = 0; axis < dense_.axes().size(); ++axis)
+      if (id.has(static_cast<DenseAxis>(axis))) span.axes.push_back(dense_.axes()[axis].name);
+    return span;
+  }
+  Span span{&extra_grid(id.extra()), {}};
+  for (const auto axis : {ExtraAxis::owners, ExtraAxis::replicate, ExtraAxis::fsdp, ExtraAxis::tp})
+    if (id.has(axis)) span.axes.push_back(name(id.extra(), axis));
+  return span;
 }
 
-Group Layout::group(std::int64_t rank, const std::string& name) const {
-  const Span span = span_of(name);
+Group Layout::group(std::int64_t rank, const GroupId& id) const {
+  const Span span = span_of(id);
   return span.grid->group(rank, span.axes);
 }
 
-std::vector<Group> Layout::groups(const std::string& name, std::size_t most) const {
-  const Span span = span_of(name);
+std::vector<Group> Layout::groups(const GroupId& id, std::size_t most) const {
+  const Span span = span_of(id);
   return span.grid->groups(span.axes, most);
 }
 
-std::int64_t Layout::group_size(const std::string& name) const {
-  const Span span = span_of(name);
+std::int64_t Layout::group_size(const GroupId& id) const {
+  const Span span = span_of(id);
   return span.grid->group_size(span.axes);
 }
 
-std::int64_t Layout::position(std::int64_t rank, const std::string& name) const {
-  const Span span = span_of(name);
+std::int64_t Layout::position(std::int64_t rank, const GroupId& id) const {
+  const Span span = span_of(id);
   return span.grid->position(rank, span.axes);
+}
+
+bool counts_sequences(const Layout& layout, std::int64_t rank) {
+  return layout.position(rank, GroupId::sharing_sequences()) == 0;
 }
 
 std::string describe_groups(const Layout& layout, std::int64_t rank) {
   base::Table table({{"group"}, {"size", base::Align::right}, {"ranks"}, {fmt::format("of rank {}", rank)}});
-  for (const std::string& name : layout.group_names()) {
-    const std::int64_t size = layout.group_size(name);
-    const bool asked_for = name != "pp" && name != "ulysses" && name != "cp" && name != "tp";
+  const auto refused_today = {DenseAxis::pp, DenseAxis::ulysses, DenseAxis::cp, DenseAxis::tp};
+  for (const auto& id : layout.group_ids()) {
+    const std::int64_t size = layout.group_size(id);
+    const bool asked_for =
+        std::ranges::find(refused_today, id, [](DenseAxis axis) { return GroupId::of(axis); }) == refused_today.end();
     if (size == 1 && !asked_for) continue;
-    table.add_row({name, std::to_string(size), size == 1 ? "each rank alone" : groups_text(layout, name),
-                   members_text(layout.group(rank, name))});
+    table.add_row({id.name(), std::to_string(size), size == 1 ? "each rank alone" : groups_text(layout, id),
+                   members_text(layout.group(rank, id))});
   }
   return table.str();
 }

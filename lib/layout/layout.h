@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "config/settings.h"
+#include "layout/group_id.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -93,12 +94,8 @@ void check_extra_parallels(const config::AcceleratorSettings& settings, base::Pr
 [[nodiscard]] LayoutSizes resolve_sizes(const config::AcceleratorSettings& settings, std::int64_t world,
                                         base::Problems& problems);
 
-// Finds the groups of a layout by name. The names are used throughout the program: "world"; "fsdp"
-// (dp_shard+ulysses+cp, which cuts ordinary parameters); "data" (dp_replicate+dp_shard, the ranks that have sequences
-// of their own); "dp_replicate+fsdp" (the ranks that hold the same masters under ddp); each dense axis ("dp_replicate",
-// ...); and for each extra parallel "x", "x_fsdp", "x_replicate", "x+x_fsdp" (over which a whole use is gathered) and
-// "x_replicate+x_fsdp". Other names of one grid may be joined by '+' ("dp_shard+cp", "x+x_tp") and stand for the group
-// that both span. Functions throw std::logic_error for unknown names.
+// Finds the groups of a layout. Functions throw std::logic_error for a group of an extra parallel that it does not
+// have.
 class Layout {
  public:
   // Precondition: the sizes are legal (resolve_sizes found no problem).
@@ -110,27 +107,34 @@ class Layout {
   // Returns the grid of extra parallel `name`, with the axes (pp, x_replicate, x_fsdp, x, x_tp). x comes before x_fsdp
   // if its placement is outer; x_tp is missing if it folds tp.
   [[nodiscard]] const Grid& extra_grid(const std::string& name) const;
-  // Returns every group name of this layout, in a fixed order.
-  [[nodiscard]] std::vector<std::string> group_names() const;
-  [[nodiscard]] Group group(std::int64_t rank, const std::string& name) const;
-  // Returns the first `most` of the groups of that name, sorted by their first ranks. All of them together partition
-  // the ranks.
-  [[nodiscard]] std::vector<Group> groups(const std::string& name, std::size_t most = all_groups) const;
-  [[nodiscard]] std::int64_t group_size(const std::string& name) const;
-  // Returns the position of `rank` in its group `name`.
-  [[nodiscard]] std::int64_t position(std::int64_t rank, const std::string& name) const;
+  // Returns every group over which something may travel, in a fixed order: world, fsdp, data, dp_replicate+fsdp (the
+  // ranks that hold the same masters under ddp), each dense axis, and for each extra parallel x: x, x_fsdp,
+  // x_replicate, x+x_fsdp (over which a whole use is gathered) and x_replicate+x_fsdp; with several stages also the
+  // ranks of a stage.
+  [[nodiscard]] std::vector<GroupId> group_ids() const;
+  [[nodiscard]] Group group(std::int64_t rank, const GroupId& id) const;
+  // Returns the first `most` of the groups along the axes of `id`, sorted by their first ranks. All of them together
+  // partition the ranks.
+  [[nodiscard]] std::vector<Group> groups(const GroupId& id, std::size_t most = all_groups) const;
+  [[nodiscard]] std::int64_t group_size(const GroupId& id) const;
+  [[nodiscard]] bool has_several_ranks(const GroupId& id) const { return !id.is_alone() && group_size(id) > 1; }
+  // Returns the position of `rank` in its group.
+  [[nodiscard]] std::int64_t position(std::int64_t rank, const GroupId& id) const;
 
  private:
   struct Span {
     const Grid* grid;
     std::vector<std::string> axes;
   };
-  [[nodiscard]] Span span_of(const std::string& name) const;
+  [[nodiscard]] Span span_of(const GroupId& id) const;
 
   LayoutSizes sizes_;
   Grid dense_;
   std::vector<Grid> extra_;
 };
+
+// Returns whether `rank` counts the tokens of its sequences: one of the ranks that work on the same ones does.
+[[nodiscard]] bool counts_sequences(const Layout& layout, std::int64_t rank);
 
 // Returns the groups of `layout` as text for `--dry-run`: one line per group name, with the group of `rank`. Leaves out
 // the axes pp, ulysses, cp and tp where their size is 1. Shortens long groups to the first members and the last, and

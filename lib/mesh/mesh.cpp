@@ -20,20 +20,20 @@ std::shared_ptr<comm::Communicator> make(const std::vector<layout::Group>& group
   return are_single ? alone : world->make_group(own);
 }
 
-// Makes the communicators of all group names. Names that divide the ranks alike share one. Collective: every rank makes
+// Makes the communicators of all groups. Groups that divide the ranks alike share one. Collective: every rank makes
 // the same ones in the same order.
-std::map<std::string, std::shared_ptr<comm::Communicator>> make_all(const layout::Layout& layout,
-                                                                    const std::shared_ptr<comm::Communicator>& world,
-                                                                    const std::shared_ptr<comm::Communicator>& alone) {
-  std::map<std::string, std::shared_ptr<comm::Communicator>> by_name{{"", alone}};
+std::map<layout::GroupId, std::shared_ptr<comm::Communicator>> make_all(
+    const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world,
+    const std::shared_ptr<comm::Communicator>& alone) {
+  std::map<layout::GroupId, std::shared_ptr<comm::Communicator>> by_id{{layout::GroupId(), alone}};
   std::map<std::vector<layout::Group>, std::shared_ptr<comm::Communicator>> made;
-  for (const auto& name : layout.group_names()) {
-    const auto groups = layout.groups(name);
+  for (const auto& id : layout.group_ids()) {
+    const auto groups = layout.groups(id);
     auto& communicator = made[groups];
-    if (communicator == nullptr) communicator = make(groups, layout.group(world->rank(), name), world, alone);
-    by_name.emplace(name, communicator);
+    if (communicator == nullptr) communicator = make(groups, layout.group(world->rank(), id), world, alone);
+    by_id.emplace(id, communicator);
   }
-  return by_name;
+  return by_id;
 }
 
 }  // namespace
@@ -42,10 +42,10 @@ Mesh::Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicato
            const std::shared_ptr<comm::Communicator>& gpu_world) {
   base::expect(layout.world() == world->size(), "a layout of {} ranks in a world of {}", layout.world(), world->size());
   const auto measure = [](const auto& made) {
-    ByName metered;
-    for (const auto& [name, communicator] : made) {
-      const auto meter = std::make_shared<comm::Metered>(communicator, name);
-      metered.emplace(name, Metered{.communicator = meter, .meter = meter});
+    ById metered;
+    for (const auto& [id, communicator] : made) {
+      const auto meter = std::make_shared<comm::Metered>(communicator, id.name());
+      metered.emplace(id, Metered{.communicator = meter, .meter = meter});
     }
     return metered;
   };
@@ -55,22 +55,22 @@ Mesh::Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicato
   on_gpu_ = measure(make_all(layout, gpu_world, gpu_world->make_group(std::vector<std::int64_t>{world->rank()})));
 }
 
-const std::shared_ptr<comm::Communicator>& Mesh::find(const ByName& communicators, const std::string& name) {
-  const auto found = communicators.find(name);
-  base::expect(found != communicators.end(), "no group {}", name);
+const std::shared_ptr<comm::Communicator>& Mesh::find(const ById& communicators, const layout::GroupId& id) {
+  const auto found = communicators.find(id);
+  base::expect(found != communicators.end(), "no group {}", id.name());
   return found->second.communicator;
 }
 
-const std::shared_ptr<comm::Communicator>& Mesh::communicator(const std::string& name) const {
-  return find(on_gpu_.empty() ? on_host_ : on_gpu_, name);
+const std::shared_ptr<comm::Communicator>& Mesh::communicator(const layout::GroupId& id) const {
+  return find(on_gpu_.empty() ? on_host_ : on_gpu_, id);
 }
 
-const std::shared_ptr<comm::Communicator>& Mesh::host(const std::string& name) const { return find(on_host_, name); }
+const std::shared_ptr<comm::Communicator>& Mesh::host(const layout::GroupId& id) const { return find(on_host_, id); }
 
 std::map<std::string, comm::Traffic> Mesh::traffic() const {
   std::map<std::string, comm::Traffic> by_name;
   for (const auto* communicators : {&on_host_, &on_gpu_})
-    for (const auto& [name, metered] : *communicators) by_name[name] += metered.meter->traffic();
+    for (const auto& [id, metered] : *communicators) by_name[id.name()] += metered.meter->traffic();
   return by_name;
 }
 

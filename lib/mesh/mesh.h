@@ -1,5 +1,5 @@
-// The communicators of a layout: for each group name one on host memory and, if the run computes on GPUs, one on GPU
-// memory. Names that divide the ranks alike share one underlying communicator, but each counts its own traffic.
+// The communicators of a layout: for each group one on host memory and, if the run computes on GPUs, one on GPU
+// memory. Groups that divide the ranks alike share one underlying communicator, but each counts its own traffic.
 #pragma once
 
 #include <map>
@@ -20,11 +20,11 @@ class Mesh {
   Mesh(const layout::Layout& layout, const std::shared_ptr<comm::Communicator>& world,
        const std::shared_ptr<comm::Communicator>& gpu_world = nullptr);
 
-  // Returns the communicator of this rank's group `name` (see Layout::group_names), on the memory where the run
-  // computes. The name "" stands for this rank alone. Throws std::logic_error if there is no such group.
-  [[nodiscard]] const std::shared_ptr<comm::Communicator>& communicator(const std::string& name) const;
+  // Returns the communicator of this rank's group (one of Layout::group_ids, or this rank alone), on the memory where
+  // the run computes. Throws std::logic_error if there is no such group.
+  [[nodiscard]] const std::shared_ptr<comm::Communicator>& communicator(const layout::GroupId& id) const;
   // Returns the same group's communicator on host memory. On the CPU it is the same object.
-  [[nodiscard]] const std::shared_ptr<comm::Communicator>& host(const std::string& name) const;
+  [[nodiscard]] const std::shared_ptr<comm::Communicator>& host(const layout::GroupId& id) const;
   // Returns the traffic of each group since the start, by name, in both kinds of memory together.
   [[nodiscard]] std::map<std::string, comm::Traffic> traffic() const;
 
@@ -33,12 +33,12 @@ class Mesh {
     std::shared_ptr<comm::Communicator> communicator;  // the same as `meter`
     std::shared_ptr<const comm::Metered> meter;
   };
-  using ByName = std::map<std::string, Metered>;
-  [[nodiscard]] static const std::shared_ptr<comm::Communicator>& find(const ByName& communicators,
-                                                                       const std::string& name);
+  using ById = std::map<layout::GroupId, Metered>;
+  [[nodiscard]] static const std::shared_ptr<comm::Communicator>& find(const ById& communicators,
+                                                                       const layout::GroupId& id);
 
-  ByName on_host_;
-  ByName on_gpu_;  // empty where the run computes on the CPU
+  ById on_host_;
+  ById on_gpu_;  // empty where the run computes on the CPU
 };
 
 }  // namespace tessera::mesh

@@ -13,6 +13,7 @@ namespace tessera::plan {
 namespace {
 
 using base::ParameterSpec;
+using layout::GroupId;
 
 // Returns the dim of an ordinary parameter that FSDP cuts over `ranks` ranks.
 std::int64_t fsdp_dim(const ParameterSpec& parameter, std::int64_t ranks) {
@@ -32,19 +33,21 @@ std::int64_t fsdp_dim(const ParameterSpec& parameter, std::int64_t ranks) {
 }
 
 Placement ordinary_placement(const ParameterSpec& parameter, const layout::Layout& layout, MasterSharding masters) {
-  Placement placement{parameter, {}, "", "dense", "dp_replicate+fsdp"};
+  const auto replicas = GroupId::of(layout::DenseAxis::dp_replicate), fsdp = GroupId::fsdp();
+  Placement placement{parameter, {}, "", "dense", replicas.join(fsdp)};
   if (masters == MasterSharding::sharded) {
-    placement.cuts = {{"fsdp", fsdp_dim(parameter, layout.group_size("fsdp"))}};
-    placement.replicate_group = "dp_replicate";
+    placement.cuts = {{fsdp, fsdp_dim(parameter, layout.group_size(fsdp))}};
+    placement.replicate_group = replicas;
   }
   return placement;
 }
 
 Placement extra_placement(const ParameterSpec& parameter, const std::string& x, MasterSharding masters) {
-  Placement placement{parameter, {{x, 0}}, x, x, x + "_replicate+" + x + "_fsdp"};
+  const auto replicas = GroupId::of(x, layout::ExtraAxis::replicate), fsdp = GroupId::of(x, layout::ExtraAxis::fsdp);
+  Placement placement{parameter, {{GroupId::of(x, layout::ExtraAxis::owners), 0}}, x, x, replicas.join(fsdp)};
   if (masters == MasterSharding::sharded) {
-    placement.cuts.push_back({x + "_fsdp", 1});
-    placement.replicate_group = x + "_replicate";
+    placement.cuts.push_back({fsdp, 1});
+    placement.replicate_group = replicas;
   }
   return placement;
 }
@@ -67,7 +70,7 @@ void check_has_dim_1(const std::vector<ParameterSpec>& parameters, const std::ma
 }
 
 bool is_cut_by_extra(const Placement& placement, const Cut& cut) {
-  return !placement.extra.empty() && cut.group == placement.extra;
+  return !placement.extra.empty() && cut.group == placement.owners();
 }
 
 // Cuts within the block that earlier cuts left, so that several cuts of one dim would be right too.
@@ -101,7 +104,8 @@ std::vector<Placement> place(const std::vector<ParameterSpec>& parameters, const
   for (const ParameterSpec& parameter : parameters) {
     base::expect(!parameter.shape.empty(), "{} has no dims", parameter.fqn);
     const auto found = assigned.find(parameter.fqn);
-    const bool cut = found != assigned.end() && parameter.shape.size() >= 2 && layout.group_size(found->second) > 1;
+    const bool cut = found != assigned.end() && parameter.shape.size() >= 2 &&
+                     layout.group_size(GroupId::of(found->second, layout::ExtraAxis::owners)) > 1;
     placements.push_back(cut ? extra_placement(parameter, found->second, masters)
                              : ordinary_placement(parameter, layout, masters));
   }
@@ -144,11 +148,11 @@ layout::Box use_box(const Placement& placement, UseKind use, const layout::Layou
   return box;
 }
 
-std::string gather_group(const Placement& placement, UseKind use) {
-  std::string group;
+layout::GroupId gather_group(const Placement& placement, UseKind use) {
+  GroupId group;
   for (const Cut& cut : placement.cuts) {
     if (use == UseKind::owned && is_cut_by_extra(placement, cut)) continue;
-    group += (group.empty() ? "" : "+") + cut.group;
+    group = group.join(cut.group);
   }
   return group;
 }
@@ -162,7 +166,7 @@ std::string describe_placements(const std::vector<Placement>& placements, const 
   base::Table table({{"parameter"}, {"shape"}, {"cut by"}, {"dim 0"}, {"dim 1"}, {"dim 2"}});
   for (const Placement& placement : placements) {
     std::vector<std::string> groups;
-    for (const Cut& cut : placement.cuts) groups.push_back(cut.group);
+    for (const Cut& cut : placement.cuts) groups.push_back(cut.group.name());
     std::vector<std::string> row{placement.parameter.fqn,
                                  fmt::format("[{}]", fmt::join(placement.parameter.shape, ", ")),
                                  groups.empty() ? "-" : fmt::format("{}", fmt::join(groups, ", "))};
@@ -198,7 +202,7 @@ std::string describe_unused_entries(const ParallelPlan& plan, const layout::Layo
   for (const auto& [name, entries] : plan.patterns) {
     if (!layout.has_extra(name))
       unused.push_back(name + " (not named)");
-    else if (layout.group_size(name) == 1)
+    else if (layout.group_size(GroupId::of(name, layout::ExtraAxis::owners)) == 1)
       unused.push_back(name + " (size 1)");
   }
   if (unused.empty()) return {};

@@ -16,10 +16,10 @@
 
 namespace tessera::plan {
 
-// Divides `dim` of a tensor into blocks (layout::block_of) over the ranks of the layout's group `group`: "ep",
-// "ep_fsdp" or "fsdp", for example.
+// Divides `dim` of a tensor into blocks (layout::block_of) over the ranks of a group: the owners of an extra parallel,
+// its FSDP group, or fsdp.
 struct Cut {
-  std::string group;
+  layout::GroupId group;
   std::int64_t dim = 0;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
@@ -29,9 +29,13 @@ struct Placement {
   std::vector<Cut> cuts;   // outermost first, of different dims
   std::string extra;       // the name of the extra parallel that cuts dim 0, or empty
   std::string norm_group;  // the group that its gradient norm counts in: "dense", or the extra parallel's name
-  // The group of ranks that hold the same shard: "dp_replicate", "x_replicate"; under ddp "dp_replicate+fsdp",
-  // "x_replicate+x_fsdp".
-  std::string replicate_group;
+  // The ranks that hold the same shard: dp_replicate, x_replicate; under ddp dp_replicate+fsdp, x_replicate+x_fsdp.
+  layout::GroupId replicate_group;
+
+  // The ranks that own parts of dim 0; alone if no extra parallel cuts it.
+  [[nodiscard]] layout::GroupId owners() const {
+    return extra.empty() ? layout::GroupId() : layout::GroupId::of(extra, layout::ExtraAxis::owners);
+  }
 };
 
 enum class MasterSharding { sharded, whole };  // whole: fsdp_mode ddp, in which the FSDP group does not cut masters
@@ -60,9 +64,9 @@ void check_owned_stacks(const std::vector<Placement>& placements, const std::vec
 [[nodiscard]] layout::Box use_box(const Placement& placement, UseKind use, const layout::Layout& layout,
                                   std::int64_t rank);
 
-// Returns the layout group over which a use is gathered and reduced: "x_fsdp" (owned), "x+x_fsdp" (whole) or "fsdp";
-// under ddp "x" (whole). Returns "" if nothing that the use needs is cut.
-[[nodiscard]] std::string gather_group(const Placement& placement, UseKind use);
+// Returns the group over which a use is gathered and reduced: x_fsdp (owned), x+x_fsdp (whole) or fsdp; under ddp x
+// (whole). It is the rank alone if nothing that the use needs is cut.
+[[nodiscard]] layout::GroupId gather_group(const Placement& placement, UseKind use);
 
 // Returns true on exactly one rank per shard, which counts it in the gradient norm.
 [[nodiscard]] bool is_primary_holder(const Placement& placement, const layout::Layout& layout, std::int64_t rank);

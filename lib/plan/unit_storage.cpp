@@ -15,10 +15,6 @@ const Placement& PlacementIndex::of(std::string_view fqn) const {
   return *found->second;
 }
 
-bool has_several_ranks(const layout::Layout& layout, const std::string& group) {
-  return !group.empty() && layout.group_size(group) > 1;
-}
-
 std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>& units) {
   std::unordered_map<std::string, std::size_t> homes;
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -35,7 +31,7 @@ UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, con
     const auto& placement = placements.of(use.fqn);
     UseStorage s{.box = use_box(placement, use.kind, layout, rank)};
     const bool shard_is_all =
-        policy == SlotPolicy::bind_where_possible && !has_several_ranks(layout, gather_group(placement, use.kind));
+        policy == SlotPolicy::bind_where_possible && !layout.has_several_ranks(gather_group(placement, use.kind));
     s.value_is_bound = shard_is_all && sizes.same_type;
     s.gradient_is_bound = shard_is_all;
     if (!s.value_is_bound) {

@@ -57,9 +57,6 @@ class PlacementIndex {
 [[nodiscard]] UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, const layout::Layout& layout,
                                        std::int64_t rank, ElementSizes sizes, SlotPolicy policy);
 
-// Returns whether the group has several ranks, so that something is communicated. "" stands for one rank alone.
-[[nodiscard]] bool has_several_ranks(const layout::Layout& layout, const std::string& group);
-
 // Maps each FQN to the index of the first unit that uses it.
 [[nodiscard]] std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>& units);
 

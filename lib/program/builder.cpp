@@ -20,6 +20,16 @@ using architecture::ValueId;
 
 namespace {
 
+// open agrees on stops and errors, close decides for all ranks. The balance of a layer is that of the ranks that run
+// it.
+std::array<layout::GroupId, 3> sum_groups_of(const layout::Layout& layout) {
+  const auto if_several = [&](const layout::GroupId& id) {
+    return layout.has_several_ranks(id) ? id : layout::GroupId();
+  };
+  const auto world = if_several(layout::GroupId::world());
+  return {world, layout.sizes().pp == 1 ? world : if_several(layout::GroupId::stage()), world};
+}
+
 class Builder {
  public:
   // A null `schedule` stands for the one that the options ask for.
@@ -37,7 +47,7 @@ class Builder {
     note_chains();
     summed_.assign(program_.units.size(), false);
     for (const auto& step : architecture.steps()) program_.exchanges.push_back(step.name());
-    if (layout.world() > 1) program_.world_group = "world";
+    program_.sum_groups = sum_groups_of(layout);
     schedule_ = schedule != nullptr ? *schedule : in_turns(options.micro_steps, micro_steps_together(), options.kind);
     expect_legal(schedule_, options.micro_steps, options.kind);
     backward_left_in_step_.assign(program_.units.size(), trains() ? options.micro_steps : 0);
@@ -84,7 +94,7 @@ class Builder {
       sharing_.emplace_back(sharing.begin(), sharing.end());
       has_bound_gradient_.push_back(std::any_of(unit.uses.begin(), unit.uses.end(), [&](const plan::Use& use) {
         const auto& placement = placements_.of(use.fqn);
-        return !plan::has_several_ranks(layout_, plan::gather_group(placement, use.kind));
+        return !layout_.has_several_ranks(plan::gather_group(placement, use.kind));
       }));
     }
   }
@@ -105,8 +115,8 @@ class Builder {
       counts_.insert(counts_.end(), counts.begin(), counts.end());
     }
   }
-  void add_group(std::vector<std::string>& groups, const std::string& group) const {
-    if (!plan::has_several_ranks(layout_, group)) return;
+  void add_group(std::vector<layout::GroupId>& groups, const layout::GroupId& group) const {
+    if (!layout_.has_several_ranks(group)) return;
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
 
@@ -180,7 +190,7 @@ class Builder {
   // How many micro-steps take turns by the options: 2 if they are to and there are rows to exchange, else 1.
   [[nodiscard]] std::int32_t micro_steps_together() const {
     const bool exchanges =
-        std::ranges::any_of(program_.exchange_groups, [](const auto& group) { return !group.empty(); });
+        std::ranges::any_of(program_.exchange_groups, [](const auto& group) { return !group.is_alone(); });
     return options_.overlap_exchange && trains() && exchanges ? 2 : 1;
   }
 

@@ -20,14 +20,14 @@ using architecture::ValueId;
 
 namespace {
 
-std::vector<std::string> exchange_groups_of(const Architecture& a, const plan::PlacementIndex& placements,
-                                            const layout::Layout& layout) {
-  std::vector<std::string> groups;
+std::vector<layout::GroupId> exchange_groups_of(const Architecture& a, const plan::PlacementIndex& placements,
+                                                const layout::Layout& layout) {
+  std::vector<layout::GroupId> groups;
   for (const auto& step : a.steps()) {
     auto& group = groups.emplace_back();
     if (step.type != Step::Type::exchange) continue;
-    auto name = step.owned.empty() ? step.axis : placements.of(step.owned).extra;
-    if (plan::has_several_ranks(layout, name)) group = std::move(name);
+    auto id = step.axis ? layout::GroupId::of(*step.axis) : placements.of(step.owned).owners();
+    if (layout.has_several_ranks(id)) group = std::move(id);
   }
   return groups;
 }
@@ -35,7 +35,7 @@ std::vector<std::string> exchange_groups_of(const Architecture& a, const plan::P
 bool is_gathered_over_ranks(const plan::PlacementIndex& placements, const layout::Layout& layout, const Step& step) {
   return std::any_of(step.uses.begin(), step.uses.end(), [&](const architecture::ParameterUse& u) {
     const auto& placement = placements.of(u.use.fqn);
-    return plan::has_several_ranks(layout, plan::gather_group(placement, u.use.kind));
+    return layout.has_several_ranks(plan::gather_group(placement, u.use.kind));
   });
 }
 
@@ -155,7 +155,7 @@ Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placem
     const auto& step = steps[k];
     const auto index = static_cast<std::int32_t>(k);
     if (step.type == Step::Type::exchange) {
-      if (fusion == Fusion::none || !stages.exchange_groups[k].empty()) {
+      if (fusion == Fusion::none || !stages.exchange_groups[k].is_alone()) {
         stages.order.push_back({Stage::Type::exchange, index});
         open = false;
       } else {

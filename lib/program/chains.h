@@ -29,8 +29,8 @@ struct Stages {
   std::vector<Chain> chains;
   std::vector<Stage> order;
   // By step of the architecture: the group over which an exchange goes, that is the extra parallel that cuts the
-  // parameters of the segment between the two exchanges, or a dense axis; empty if it has one rank, and for segments.
-  std::vector<std::string> exchange_groups;
+  // parameters of the segment between the two exchanges, or a dense axis; alone if it has one rank, and for segments.
+  std::vector<layout::GroupId> exchange_groups;
 };
 
 // Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are

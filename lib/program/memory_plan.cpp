@@ -39,7 +39,7 @@ class Walk {
        const std::vector<plan::UnitStorage>& storages, const layout::Layout& layout, const MemoryFacts& facts)
       : program_(program), architecture_(architecture), storages_(storages), facts_(facts) {
     for (std::size_t k = 0; k < program.exchange_groups.size(); ++k)
-      if (const auto& group = program.exchange_groups[k]; !group.empty())
+      if (const auto& group = program.exchange_groups[k]; !group.is_alone())
         owners_.insert_or_assign(architecture.steps()[k].layer, layout.group_size(group));
     for (const auto& chain : program.chains) graph_bytes_.push_back(graph_bytes(chain));
   }

@@ -79,16 +79,18 @@ std::string object_of(const Program& p, Op op, const Instruction& i) {
 
 }  // namespace
 
-std::vector<std::string> groups_of(const Program& p, const Instruction& i) {
+std::vector<layout::GroupId> groups_of(const Program& p, const Instruction& i) {
   const auto target = static_cast<std::size_t>(i.target);
-  const auto one = [](const std::string& group) {
-    return group.empty() ? std::vector<std::string>() : std::vector{group};
+  const auto one = [](const layout::GroupId& group) {
+    return group.is_alone() ? std::vector<layout::GroupId>() : std::vector{group};
   };
   switch (i.op == Op::wait ? i.waits_for : i.op) {
     case Op::gather:
     case Op::reduce: return p.unit_groups.at(target);
     case Op::exchange: return one(p.exchange_groups.at(target));
-    case Op::sum: return i.sum == SumKind::replicas ? p.replica_groups.at(target) : one(p.world_group);
+    case Op::sum:
+      return i.sum == SumKind::replicas ? p.replica_groups.at(target)
+                                        : one(p.sum_groups.at(static_cast<std::size_t>(i.sum)));
     default: return {};
   }
 }
@@ -100,7 +102,8 @@ std::string describe(const Program& program, const Instruction& i) {
   if (i.micro >= 0) line += fmt::format(" m{}", i.micro);
   if (const auto object = object_of(program, op, i); !object.empty()) line += " " + object;
   if (i.op == Op::wait) return line;
-  const auto groups = groups_of(program, i);
+  std::vector<std::string> groups;
+  for (const auto& group : groups_of(program, i)) groups.push_back(group.name());
   if (!groups.empty()) line += fmt::format(" over {}", fmt::join(groups, ", "));
   return line;
 }

@@ -4,6 +4,7 @@
 // executor use these lists and nothing else to know what depends on what.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "architecture/architecture.h"
 #include "architecture/value.h"
+#include "layout/group_id.h"
 
 namespace tessera::program {
 
@@ -106,11 +108,13 @@ struct Program {
   std::int32_t micro_steps = 0;
   std::vector<std::string> units;      // names, by index
   std::vector<std::string> exchanges;  // names of architecture steps, by index
-  // The groups of several ranks over which things travel; none where one rank is a group of its own.
-  std::vector<std::vector<std::string>> unit_groups;     // by unit: of its gather and its reduction
-  std::vector<std::vector<std::string>> replica_groups;  // by unit: of ranks that hold the same shards
-  std::vector<std::string> exchange_groups;              // by architecture step
-  std::string world_group;                               // "world", or empty for one rank
+  // The groups of several ranks over which things travel; none, or alone, where one rank is a group of its own.
+  std::vector<std::vector<layout::GroupId>> unit_groups;     // by unit: of its gather and its reduction
+  std::vector<std::vector<layout::GroupId>> replica_groups;  // by unit: of ranks that hold the same shards
+  std::vector<layout::GroupId> exchange_groups;              // by architecture step
+  // By SumKind, of open, counts and close: tokens and losses stand on one rank each, so that these go over all ranks of
+  // the step, or of a stage (counts).
+  std::array<layout::GroupId, 3> sum_groups;
   std::vector<Chain> chains;
   std::vector<Resource> inputs;   // live before the first instruction (the batch)
   std::vector<Resource> results;  // must be live after the last
@@ -127,7 +131,7 @@ struct Program {
 [[nodiscard]] std::string name(const Program& program, const Resource& resource);
 
 // The groups that what `instruction` starts, or waits for, travels over.
-[[nodiscard]] std::vector<std::string> groups_of(const Program& program, const Instruction& instruction);
+[[nodiscard]] std::vector<layout::GroupId> groups_of(const Program& program, const Instruction& instruction);
 
 // One line: "Forward m0 layers.3", "Wait Gather layers.3.experts", "Exchange m0 dispatch[3] over ep". Program text is
 // these lines.

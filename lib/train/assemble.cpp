@@ -123,7 +123,7 @@ executor::Measured measured(config::OnlyHalf only) {
   return {};
 }
 
-executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
+executor::ExecutorOptions executor_options(const Blueprint& blueprint, std::int64_t rank) {
   const auto& optimizer = blueprint.settings.train.optimizer;
   return {.max_grad_norm = optimizer.max_grad_norm,
           .norm_type = optimizer.norm_type,
@@ -131,6 +131,7 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
           .balance_coef = blueprint.architecture.config().router_aux_loss_coef,
           .z_coef = blueprint.settings.model.router_z_loss_coef,
           .most_micro_steps = static_cast<std::int32_t>(blueprint.micro_steps(blueprint.global_batch)),
+          .counts_sequences = layout::counts_sequences(blueprint.layout, rank),
           .numbers = blueprint.numbers,
           .measured = measured(blueprint.settings.train.debug.only),
           .checks_values = blueprint.settings.train.debug.poison_freed};
@@ -140,8 +141,8 @@ executor::ExecutorOptions executor_options(const Blueprint& blueprint) {
 model::OwnedBlocks blocks_of_owners(const Blueprint& blueprint, const plan::Placement& placement, std::int64_t rank) {
   const auto entries = placement.parameter.shape.front();
   if (placement.extra.empty()) return {.bounds = {0, entries}};
-  const auto owners = blueprint.layout.group_size(placement.extra);
-  model::OwnedBlocks blocks{.bounds = {}, .own = blueprint.layout.position(rank, placement.extra)};
+  const auto owners = blueprint.layout.group_size(placement.owners());
+  model::OwnedBlocks blocks{.bounds = {}, .own = blueprint.layout.position(rank, placement.owners())};
   for (std::int64_t k = 0; k < owners; ++k) blocks.bounds.push_back(layout::block_of(entries, owners, k).begin);
   blocks.bounds.push_back(entries);
   return blocks;
@@ -329,7 +330,7 @@ Assembly::Assembly(Blueprint blueprint, const std::shared_ptr<comm::Communicator
   model_ = std::make_unique<model::Model>(blueprint_.architecture, blueprint_.numbers,
                                           blueprint_.settings.model.router_z_loss_coef, owners_of(blueprint_, rank_));
   executor_ = std::make_unique<executor::Executor>(blueprint_.architecture, *model_, *store_, optimizer_.get(), mesh_,
-                                                   executor_options(blueprint_));
+                                                   executor_options(blueprint_, rank_));
 }
 
 const program::Program& Assembly::program(program::StepKind kind, std::int64_t windows) {

@@ -43,7 +43,7 @@ struct Blueprint {
   optim::DecayGroups decay;
   std::vector<std::string> notes;  // for the start page
 
-  [[nodiscard]] std::int64_t data_ranks() const { return layout.group_size("data"); }
+  [[nodiscard]] std::int64_t data_ranks() const { return layout.group_size(layout::GroupId::data()); }
   [[nodiscard]] std::int64_t micro_steps(std::int64_t windows) const;
 };
 
@@ -79,7 +79,7 @@ class Assembly {
   [[nodiscard]] const Blueprint& blueprint() const { return blueprint_; }
   [[nodiscard]] std::int64_t rank() const { return rank_; }
   [[nodiscard]] const mesh::Mesh& mesh() const { return mesh_; }
-  [[nodiscard]] comm::Communicator& world() const { return *mesh_.host("world"); }
+  [[nodiscard]] comm::Communicator& world() const { return *mesh_.host(layout::GroupId::world()); }
   [[nodiscard]] fsdp::ParameterStore& store() { return *store_; }
   [[nodiscard]] optim::Optimizer& optimizer() { return *optimizer_; }
   [[nodiscard]] executor::Executor& executor() { return *executor_; }

@@ -67,8 +67,8 @@ bool crosses_hosts(const Hosts& hosts, const layout::Group& group) {
                      [&](std::int64_t rank) { return hosts.host_of(rank) != hosts.host_of(group.front()); });
 }
 
-bool any_crosses(const Hosts& hosts, const layout::Layout& layout, const std::string& name) {
-  const auto groups = layout.groups(name);
+bool any_crosses(const Hosts& hosts, const layout::Layout& layout, const layout::GroupId& id) {
+  const auto groups = layout.groups(id);
   return std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return crosses_hosts(hosts, group); });
 }
 
@@ -134,7 +134,8 @@ std::vector<std::string> warnings_of(const Hosts& hosts, const layout::Layout& l
     if (extra.size == 1 || extra.placement == layout::GridPlacement::innermost) continue;
     auto sizes = layout.sizes();
     for (auto& other : sizes.extra) other.placement = layout::GridPlacement::innermost;
-    if (any_crosses(hosts, layout, extra.name) && !any_crosses(hosts, layout::Layout(sizes), extra.name))
+    const auto owners = layout::GroupId::of(extra.name, layout::ExtraAxis::owners);
+    if (any_crosses(hosts, layout, owners) && !any_crosses(hosts, layout::Layout(sizes), owners))
       warnings.push_back(fmt::format(
           "groups of {} cross hosts because their ranks stand apart; with extra_parallel_placement_innermost true each "
           "would be on one host",

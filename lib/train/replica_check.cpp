@@ -57,7 +57,7 @@ bool differs(const ReplicatedState& state) {
 
 std::vector<StateHash> hash_states(const fsdp::ParameterStore& store, const optim::Optimizer& optimizer) {
   std::vector<StateHash> states;
-  std::map<std::string, std::string> group_of;
+  std::map<std::string, layout::GroupId> group_of;
   for (const auto& p : store.parameters()) {
     const auto& fqn = p.placement.parameter.fqn;
     group_of[fqn] = p.placement.replicate_group;
@@ -89,16 +89,16 @@ std::optional<std::string> describe_difference(const std::vector<ReplicatedState
 ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Optimizer& optimizer,
                             const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t step) {
   const auto states = hash_states(store, optimizer);
-  std::map<std::string, GroupHashes> groups;
+  std::map<layout::GroupId, GroupHashes> groups;
   for (std::size_t s = 0; s < states.size(); ++s) groups[states[s].replicate_group].states.push_back(s);
-  for (auto& [name, group] : groups) start_gather(group, states, *mesh.host(name));
+  for (auto& [id, group] : groups) start_gather(group, states, *mesh.host(id));
 
-  const auto rank = mesh.host("world")->rank();
+  const auto rank = mesh.host(layout::GroupId::world())->rank();
   std::vector<ReplicatedState> replicated(states.size());
   ReplicaCount count{.states = states.size()};
-  for (auto& [name, group] : groups) {
+  for (auto& [id, group] : groups) {
     group.handle->wait();
-    const auto ranks = layout.group(rank, name);
+    const auto ranks = layout.group(rank, id);
     if (ranks.size() > 1) count.replicated += group.states.size();
     for (std::size_t k = 0; k < group.states.size(); ++k) {
       const auto& state = states[group.states[k]];
@@ -112,7 +112,7 @@ ReplicaCount check_replicas(const fsdp::ParameterStore& store, const optim::Opti
     failure = {
         base::ExitCode::rank_failed,
         fmt::format("after step {} {}; do not trust the steps since the last check that passed", step, *difference)};
-  comm::agree(*mesh.host("world"), failure);
+  comm::agree(*mesh.host(layout::GroupId::world()), failure);
   return count;
 }
 

@@ -16,9 +16,9 @@ namespace tessera::train {
 // The hash of one tensor of a shard: of its master, or of a moment.
 struct StateHash {
   std::string fqn;
-  std::string state;            // "master", "exp_avg", ...
-  std::string replicate_group;  // see plan::Placement
-  std::uint64_t hash = 0;       // XXH3 of this rank's bytes
+  std::string state;                // "master", "exp_avg", ...
+  layout::GroupId replicate_group;  // see plan::Placement
+  std::uint64_t hash = 0;           // XXH3 of this rank's bytes
 };
 
 // Returns the hashes of all masters, then of all moments. Every rank has the same tensors in the same order.

@@ -42,7 +42,7 @@ data::LoaderOptions loader_options(const Assembly& assembly, data::Position star
   const auto& blueprint = assembly.blueprint();
   const auto micro = blueprint.settings.train.micro_batch_size;
   const auto ranks = blueprint.data_ranks();
-  const auto rank = blueprint.layout.position(assembly.rank(), "data");
+  const auto rank = blueprint.layout.position(assembly.rank(), layout::GroupId::data());
   data::LoaderOptions options;
   options.global_batch = blueprint.global_batch;
   options.shares = [=](std::int64_t windows) { return layout::sequences_of_rank(windows, micro, ranks, rank); };

@@ -29,9 +29,10 @@ std::int64_t saved_before_the_end(const Ran& ended, const SmallRun& run, const s
   CHECK(ended.code == 2);
   CHECK(count_of("] error ", ended.err) == 1);
   const auto steps = static_cast<std::int64_t>(column(read_metrics(run.output() / "metrics.jsonl"), "loss").size());
-  CHECK_THAT(ended.err,
-             ContainsSubstring(file + ".bin: document ") && ContainsSubstring("id 31 is outside the vocabulary") &&
-                 ContainsSubstring("; the steps before are saved, and a run can go on after step " + std::to_string(steps)));
+  CHECK_THAT(
+      ended.err,
+      ContainsSubstring(file + ".bin: document ") && ContainsSubstring("id 31 is outside the vocabulary") &&
+          ContainsSubstring("; the steps before are saved, and a run can go on after step " + std::to_string(steps)));
   CHECK(std::filesystem::exists(checkpoint_of(run.output(), steps) / "manifest.json"));
   return steps;
 }

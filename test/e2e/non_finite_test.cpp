@@ -103,9 +103,10 @@ TEST_CASE("so many skipped steps in a row that nothing can come of them stop the
     return files.settings(words_of(checkpoint, {"--train.on_nonfinite", "skip", "--train.max_consecutive_skips", limit,
                                                 "--train.max_steps", "12"}));
   };
-  CHECK_THAT(message_of(settings("3")),
-             Catch::Matchers::ContainsSubstring("step 3: the output of layer 1 is not finite") &&
-                 Catch::Matchers::ContainsSubstring("the last 3 steps were all like that (train.max_consecutive_skips)"));
+  CHECK_THAT(
+      message_of(settings("3")),
+      Catch::Matchers::ContainsSubstring("step 3: the output of layer 1 is not finite") &&
+          Catch::Matchers::ContainsSubstring("the last 3 steps were all like that (train.max_consecutive_skips)"));
   CHECK(read_metrics(files.output() / "metrics.jsonl").size() == 3);
   CHECK_THAT(message_of(settings(std::to_string(config::TrainSettings{}.max_consecutive_skips))),
              Catch::Matchers::StartsWith("step 10: "));

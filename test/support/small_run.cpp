@@ -184,7 +184,7 @@ std::vector<Start::Step> Start::steps(std::int64_t count) const {
   const auto& blueprint = assembly_.blueprint();
   data::LoaderOptions options;
   options.global_batch = blueprint.global_batch;
-  const auto rank = blueprint.layout.position(assembly_.rank(), "data");
+  const auto rank = blueprint.layout.position(assembly_.rank(), layout::GroupId::data());
   options.shares = [&, rank](std::int64_t windows) {
     return layout::sequences_of_rank(windows, blueprint.settings.train.micro_batch_size, blueprint.data_ranks(), rank);
   };

@@ -55,20 +55,20 @@ Block block(const ModelConfig& config, std::int64_t layer, const std::string& un
   auto& to_heads = b.exchange(sequence_to_heads, {{b.here(K::query), b.here(K::head_query)},
                                                   {b.here(K::key), b.here(K::head_key)},
                                                   {b.here(K::value), b.here(K::head_value)}});
-  to_heads.axis = "ulysses";
+  to_heads.axis = layout::DenseAxis::ulysses;
   to_heads.forward = to_heads.backward = Motion::heads;
   b.segment(attend, {b.here(K::head_query), b.here(K::head_key), b.here(K::head_value), {K::attention_starts}},
             {b.here(K::head_attention)}, causal_attention)
       .recomputed = Recomputed::with_layer;
   auto& to_sequence = b.exchange(heads_to_sequence, {{b.here(K::head_attention), b.here(K::attention)}});
-  to_sequence.axis = "ulysses";
+  to_sequence.axis = layout::DenseAxis::ulysses;
   to_sequence.forward = to_sequence.backward = Motion::heads;
   b.use(b.segment(output_product, {b.here(K::attention)}, {b.here(K::attention_partial)},
                   [](const Sizes& s) { return product(s.tokens, s.query(), s.hidden); }),
         unit, last, plan::UseKind::whole)
       .recomputed = Recomputed::with_layer;
   auto& sum = b.exchange(sum_tensor_parallel, {{b.here(K::attention_partial), b.here(K::attention_output)}});
-  sum.axis = "tp";
+  sum.axis = layout::DenseAxis::tp;
   sum.forward = Motion::sum;
   sum.backward = Motion::copy;
   return b.take();

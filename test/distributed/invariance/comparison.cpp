@@ -67,19 +67,20 @@ void compare_results(const executor::StepResult& result, const executor::StepRes
 
 Bytes sent_so_far(train::Assembly& assembly) {
   Bytes bytes;
-  for (const auto& [group, traffic] : assembly.mesh().traffic())
-    if (group != "world") bytes[group] = traffic.bytes_sent;
+  const auto traffic = assembly.mesh().traffic();
+  for (const auto& id : assembly.blueprint().layout.group_ids())
+    if (id != layout::GroupId::world()) bytes[id.name()] = traffic.at(id.name()).bytes_sent;
   return bytes;
 }
 
 // Summed over the ranks; groups without bytes are left out.
 Bytes over_all_ranks(const Bytes& bytes, const layout::Layout& layout, comm::Communicator& world) {
   Bytes sums;
-  for (const auto& group : layout.group_names()) {
-    const auto found = bytes.find(group);
+  for (const auto& id : layout.group_ids()) {
+    const auto found = bytes.find(id.name());
     std::int64_t sum = found == bytes.end() ? 0 : found->second;
     world.all_reduce(&sum, 1, comm::ElementType::int64, comm::ReduceOperation::add, nullptr)->wait();
-    if (sum > 0) sums[group] = sum;
+    if (sum > 0) sums[id.name()] = sum;
   }
   return sums;
 }

@@ -21,12 +21,12 @@ void add_unit(const train::Blueprint& b, const plan::Unit& unit, program::Op op,
   for (const auto& use : unit.uses) {
     const auto& placement = plan::PlacementIndex(b.placements).of(use.fqn);
     const auto group = plan::gather_group(placement, use.kind);
-    if (group.empty()) continue;
+    if (group.is_alone()) continue;
     for (const auto member : b.layout.group(rank, group)) {
       if (member == rank) continue;
       // A gather sends what this rank keeps to each other; a reduction sends each other what it keeps.
       const auto box = plan::shard_box(placement, b.layout, op == program::Op::gather ? rank : member);
-      bytes[group] += box.elements() * bytes_of_float;
+      bytes[group.name()] += box.elements() * bytes_of_float;
     }
   }
 }
@@ -37,17 +37,18 @@ void add_replicas(const train::Blueprint& b, const plan::Unit& unit, std::size_t
     if (plan::home_units(b.architecture.units()).at(use.fqn) != index) continue;
     const auto& placement = plan::PlacementIndex(b.placements).of(use.fqn);
     const auto& group = placement.replicate_group;
-    const auto ranks = group.empty() ? 1 : b.layout.group_size(group);
+    const auto ranks = b.layout.group_size(group);
     if (ranks > 1)
-      bytes[group] += comm::all_reduce_bytes_sent(plan::shard_box(placement, b.layout, rank).elements(),
-                                                  comm::ElementType::float64, b.layout.position(rank, group), ranks);
+      bytes[group.name()] +=
+          comm::all_reduce_bytes_sent(plan::shard_box(placement, b.layout, rank).elements(), comm::ElementType::float64,
+                                      b.layout.position(rank, group), ranks);
   }
 }
 
-// Returns, for each of `count` indices of dim 0, the rank of the group `name` that owns it.
-std::vector<std::int64_t> owner_of_each(const train::Blueprint& b, const std::string& name, std::int64_t count) {
+// Returns, for each of `count` indices of dim 0, the rank of `group` that owns it.
+std::vector<std::int64_t> owner_of_each(const train::Blueprint& b, const layout::GroupId& group, std::int64_t count) {
   std::vector<std::int64_t> owner;
-  const auto ranks = b.layout.group_size(name);
+  const auto ranks = b.layout.group_size(group);
   const auto block = (count + ranks - 1) / ranks;
   for (std::int64_t k = 0; k < count; ++k) owner.push_back(k / block);
   return owner;
@@ -90,36 +91,36 @@ class ExchangePlan {
   }
 
  private:
-  [[nodiscard]] std::string extra_of(const std::string& fqn) const {
-    return plan::PlacementIndex(blueprint_.placements).of(fqn).extra;
+  [[nodiscard]] layout::GroupId owners_of(const std::string& fqn) const {
+    return plan::PlacementIndex(blueprint_.placements).of(fqn).owners();
   }
 
   // Counts, ids; rows there and their gradients back.
   void add_ids(const architecture::ModelConfig& config, Bytes& bytes) {
-    const auto group = extra_of("model.embed_tokens.weight");
-    if (group.empty()) return;
+    const auto group = owners_of("model.embed_tokens.weight");
+    if (group.is_alone()) return;
     const auto owner = owner_of_each(blueprint_, group, config.vocab_size);
     const auto self = blueprint_.layout.position(rank_, group);
     std::int64_t others = 0;
     const auto& ids = composed_.value(ValueKind::unique_ids);
     for (std::int64_t k = 0; k < ids.numel(); ++k)
       if (owner[static_cast<std::size_t>(ids.const_data_ptr<std::int64_t>()[k])] != self) ++others;
-    bytes[group] += (blueprint_.layout.group_size(group) - 1) * bytes_of_index +
-                    others * (bytes_of_index + 2 * config.hidden_size * bytes_of_float);
+    bytes[group.name()] += (blueprint_.layout.group_size(group) - 1) * bytes_of_index +
+                           others * (bytes_of_index + 2 * config.hidden_size * bytes_of_float);
   }
 
   // Counts; rows to their owners, partial sums back, and the gradients of both; weights and their gradients, places.
   void add_tokens(const architecture::ModelConfig& config, std::int32_t layer, Bytes& bytes) {
-    const auto group = extra_of(architecture::layer_fqn(layer, "mlp.experts.gate_proj"));
-    if (group.empty()) return;
+    const auto group = owners_of(architecture::layer_fqn(layer, "mlp.experts.gate_proj"));
+    if (group.is_alone()) return;
     const auto owner = owner_of_each(blueprint_, group, config.num_experts);
     const auto self = blueprint_.layout.position(rank_, group);
     const auto sent = rows_for_others(composed_.value(ValueKind::slot_token, layer),
                                       composed_.value(ValueKind::expert_count, layer), owner, self);
     const auto foreign = std::count_if(owner.begin(), owner.end(), [&](std::int64_t o) { return o != self; });
-    bytes[group] += (blueprint_.layout.group_size(group) - 1 + foreign) * bytes_of_index +
-                    sent.rows * 4 * config.hidden_size * bytes_of_float +
-                    sent.slots * (2 * bytes_of_float + bytes_of_index);
+    bytes[group.name()] += (blueprint_.layout.group_size(group) - 1 + foreign) * bytes_of_index +
+                           sent.rows * 4 * config.hidden_size * bytes_of_float +
+                           sent.slots * (2 * bytes_of_float + bytes_of_index);
   }
 
   const train::Blueprint& blueprint_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/group_named.h"
 #include "support/ranks.h"
 
 namespace tessera::mesh {
@@ -51,27 +52,28 @@ TEST_CASE("every group of every layout of these ranks has a communicator of its 
     const Layout layout(sizes);
     INFO(describe_groups(layout, 0));
     const Mesh mesh(layout, world.communicator());
-    bool right = mesh.communicator("")->size() == 1;
-    for (const auto& name : layout.group_names())
-      right &= consists_of(*mesh.communicator(name), layout.group(world.rank(), name), world.rank());
+    bool right = mesh.communicator({})->size() == 1;
+    for (const auto& id : layout.group_ids())
+      right &= consists_of(*mesh.communicator(id), layout.group(world.rank(), id), world.rank());
     CHECK_ON_ALL(right);
   }
 }
 
-// What the communicator of `name` counts for.
-const comm::Communicator& below(const Mesh& mesh, const std::string& name) {
-  return *dynamic_cast<const comm::Metered&>(*mesh.communicator(name)).wrapped();
+// What the communicator of `id` counts for.
+const comm::Communicator& below(const Mesh& mesh, const layout::GroupId& id) {
+  return *dynamic_cast<const comm::Metered&>(*mesh.communicator(id)).wrapped();
 }
 
 TEST_CASE("names of the same groups share a communicator, and the world's is the world's") {
   const auto& world = test::world();
   LayoutSizes sizes{.dp_shard = world.size()};
   sizes.extra = {{.name = "ep", .size = world.size()}, {.name = "emb", .size = 1}};
-  const Mesh mesh(Layout(sizes), world.communicator());
-  CHECK_ON_ALL(&below(mesh, "world") == world.communicator().get());
+  const Layout layout(sizes);
+  const Mesh mesh(layout, world.communicator());
+  CHECK_ON_ALL(&below(mesh, test::group_named(layout, "world")) == world.communicator().get());
   for (const auto* name : {"fsdp", "data", "ep", "emb_fsdp", "emb+emb_fsdp"})
-    CHECK_ON_ALL(&below(mesh, name) == world.communicator().get());
-  CHECK_ON_ALL(&below(mesh, "ep_fsdp") == &below(mesh, "emb"));
+    CHECK_ON_ALL(&below(mesh, test::group_named(layout, name)) == world.communicator().get());
+  CHECK_ON_ALL(&below(mesh, test::group_named(layout, "ep_fsdp")) == &below(mesh, test::group_named(layout, "emb")));
 }
 
 TEST_CASE("names that share a communicator have traffic of their own") {
@@ -79,10 +81,11 @@ TEST_CASE("names that share a communicator have traffic of their own") {
   const auto others = world.size() - 1;
   LayoutSizes sizes{.dp_shard = world.size()};
   sizes.extra = {{.name = "ep", .size = world.size()}};
-  const Mesh mesh(Layout(sizes), world.communicator());
+  const Layout layout(sizes);
+  const Mesh mesh(layout, world.communicator());
   std::vector<double> data(7);
   const auto sum = [&](const char* name, std::int64_t elements) {
-    mesh.communicator(name)
+    mesh.communicator(test::group_named(layout, name))
         ->all_reduce(data.data(), elements, comm::ElementType::float64, comm::ReduceOperation::add, nullptr)
         ->wait();
   };
@@ -95,7 +98,7 @@ TEST_CASE("names that share a communicator have traffic of their own") {
   CHECK_ON_ALL(traffic.at("fsdp").calls == 1 && traffic.at("fsdp").bytes_sent == 3 * 8 * others);
   CHECK_ON_ALL(traffic.at("").calls == 1 && traffic.at("").bytes_sent == 0);
   CHECK_ON_ALL(traffic.at("world").calls == 0);
-  CHECK_ON_ALL(traffic.size() == Layout(sizes).group_names().size() + 1);
+  CHECK_ON_ALL(traffic.size() == layout.group_ids().size() + 1);
 }
 
 TEST_CASE("where the run computes on GPUs each name has a communicator for memory there, and one for the host's") {
@@ -107,14 +110,15 @@ TEST_CASE("where the run computes on GPUs each name has a communicator for memor
   sizes.extra = {{.name = "ep", .size = world.size()}};
   const Layout layout(sizes);
   const Mesh mesh(layout, world.communicator(), gpu_world), on_cpu(layout, world.communicator());
-  CHECK_ON_ALL(&below(mesh, "world") == gpu_world.get());
-  CHECK_ON_ALL(on_cpu.host("ep") == on_cpu.communicator("ep"));
-  CHECK_ON_ALL(mesh.communicator("")->size() == 1 && mesh.host("")->size() == 1);
+  CHECK_ON_ALL(&below(mesh, test::group_named(layout, "world")) == gpu_world.get());
+  const auto ep = test::group_named(layout, "ep");
+  CHECK_ON_ALL(on_cpu.host(ep) == on_cpu.communicator(ep));
+  CHECK_ON_ALL(mesh.communicator({})->size() == 1 && mesh.host({})->size() == 1);
   bool right = true;
-  for (const auto& name : layout.group_names()) {
-    right &= mesh.host(name) != mesh.communicator(name);
-    right &= consists_of(*mesh.host(name), layout.group(world.rank(), name), world.rank());
-    right &= consists_of(*mesh.communicator(name), layout.group(world.rank(), name), world.rank());
+  for (const auto& id : layout.group_ids()) {
+    right &= mesh.host(id) != mesh.communicator(id);
+    right &= consists_of(*mesh.host(id), layout.group(world.rank(), id), world.rank());
+    right &= consists_of(*mesh.communicator(id), layout.group(world.rank(), id), world.rank());
   }
   CHECK_ON_ALL(right);
   // Both kinds count: consists_of gathers once in each.

@@ -101,7 +101,8 @@ TEST_CASE("an index that lies is refused") {
   CHECK_THAT(error_after([](Index& i) { i = {}; }), ContainsSubstring("no document entries"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[0] = -1; }), ContainsSubstring("sequence 0 has length -1"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 2; }), ContainsSubstring("ends at byte 20"));
-  CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0x7FFFFFFF; }), ContainsSubstring("it is cut short, or not its .bin"));
+  CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0x7FFFFFFF; }),
+             ContainsSubstring("it is cut short, or not its .bin"));
   CHECK_THAT(error_after([](Index& i) { i.lengths[2] = 0; }), ContainsSubstring("describes 16"));
   CHECK_THAT(error_after([](Index& i) { i.pointers[1] = 8; }), ContainsSubstring("sequence 1 begins at byte 8"));
   CHECK_THAT(error_after([](Index& i) { i.pointers[0] = -2; }), ContainsSubstring("begins at byte -2"));

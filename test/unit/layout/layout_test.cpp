@@ -5,6 +5,7 @@
 
 #include "layout/block.h"
 #include "support/catch.h"
+#include "support/group_named.h"
 
 #include <algorithm>
 #include <functional>
@@ -68,14 +69,14 @@ std::size_t common_ranks(const Group& a, const Group& b) {
 }
 
 // Each rank's own view of a group agrees with the list of all groups.
-void check_group(const Layout& layout, const std::string& name) {
-  const std::vector<Group> groups = layout.groups(name);
+void check_group(const Layout& layout, const GroupId& id) {
+  const std::vector<Group> groups = layout.groups(id);
   REQUIRE(is_partition(groups, layout.world()));
   for (const Group& group : groups) {
-    REQUIRE(static_cast<std::int64_t>(group.size()) == layout.group_size(name));
+    REQUIRE(static_cast<std::int64_t>(group.size()) == layout.group_size(id));
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const bool own = layout.position(group[i], name) == static_cast<std::int64_t>(i) &&
-                       (i + 1 < group.size() || layout.group(group[i], name) == group);
+      const bool own = layout.position(group[i], id) == static_cast<std::int64_t>(i) &&
+                       (i + 1 < group.size() || layout.group(group[i], id) == group);
       REQUIRE(own);
     }
   }
@@ -84,16 +85,17 @@ void check_group(const Layout& layout, const std::string& name) {
 // Boxes of an odd-sized tensor cut by x on dim 0 and x_fsdp on dim 1 cover it exactly once in each stage, replica,
 // lane.
 void check_boxes(const Layout& layout, const std::string& x) {
+  const auto owners_of_x = GroupId::of(x, ExtraAxis::owners), fsdp_of_x = GroupId::of(x, ExtraAxis::fsdp);
   const std::int64_t rows = 5;
   const std::int64_t columns = 7;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> owners;
   for (std::int64_t rank = 0; rank < layout.world(); ++rank) {
-    const Block row = block_of(rows, layout.group_size(x), layout.position(rank, x));
-    const Block column = block_of(columns, layout.group_size(x + "_fsdp"), layout.position(rank, x + "_fsdp"));
+    const Block row = block_of(rows, layout.group_size(owners_of_x), layout.position(rank, owners_of_x));
+    const Block column = block_of(columns, layout.group_size(fsdp_of_x), layout.position(rank, fsdp_of_x));
     for (std::int64_t i = row.begin; i < row.end; ++i)
       for (std::int64_t j = column.begin; j < column.end; ++j) ++owners[{i, j}];
   }
-  const std::int64_t copies = layout.world() / layout.group_size(x + "+" + x + "_fsdp");
+  const std::int64_t copies = layout.world() / layout.group_size(owners_of_x.join(fsdp_of_x));
   REQUIRE(static_cast<std::int64_t>(owners.size()) == rows * columns);
   REQUIRE(std::all_of(owners.begin(), owners.end(), [&](const auto& owner) { return owner.second == copies; }));
 }
@@ -101,14 +103,16 @@ void check_boxes(const Layout& layout, const std::string& x) {
 void check_extra(const Layout& layout, const ExtraParallel& extra) {
   const std::string& x = extra.name;
   const LayoutSizes& sizes = layout.sizes();
-  for (const std::string& name : {x, x + "_fsdp", x + "_replicate", x + "+" + x + "_fsdp"}) check_group(layout, name);
-  for (const Group& group : layout.groups(x))
-    for (const Group& fsdp : layout.groups(x + "_fsdp")) REQUIRE(common_ranks(group, fsdp) <= 1);
+  const auto owners = GroupId::of(x, ExtraAxis::owners), fsdp_of_x = GroupId::of(x, ExtraAxis::fsdp),
+             replicas = GroupId::of(x, ExtraAxis::replicate);
+  for (const GroupId& id : {owners, fsdp_of_x, replicas, owners.join(fsdp_of_x)}) check_group(layout, id);
+  for (const Group& group : layout.groups(owners))
+    for (const Group& fsdp : layout.groups(fsdp_of_x)) REQUIRE(common_ranks(group, fsdp) <= 1);
   const std::int64_t lanes = extra.folds_tp ? 1 : sizes.tp;
-  REQUIRE(layout.group_size(x) * layout.group_size(x + "_fsdp") * layout.group_size(x + "_replicate") ==
+  REQUIRE(layout.group_size(owners) * layout.group_size(fsdp_of_x) * layout.group_size(replicas) ==
           layout.world() / (sizes.pp * lanes));
   const bool adjacent = extra.placement == GridPlacement::innermost;
-  const Group first = layout.group(0, adjacent ? x : x + "_fsdp");
+  const Group first = layout.group(0, adjacent ? owners : fsdp_of_x);
   for (std::size_t i = 0; i < first.size(); ++i) REQUIRE(first[i] == static_cast<std::int64_t>(i) * lanes);
   check_boxes(layout, x);
 }
@@ -118,9 +122,9 @@ TEST_CASE("dense groups of every layout of up to 16 ranks partition the ranks") 
     for_each_dense(world, [&](const LayoutSizes& sizes) {
       const Layout layout(sizes);
       REQUIRE(layout.world() == world);
-      for (const std::string& name : layout.group_names()) check_group(layout, name);
-      REQUIRE(layout.group_size("fsdp") == sizes.dp_shard * sizes.ulysses * sizes.cp);
-      REQUIRE(layout.group_size("data") == sizes.dp_replicate * sizes.dp_shard);
+      for (const GroupId& id : layout.group_ids()) check_group(layout, id);
+      REQUIRE(layout.group_size(test::group_named(layout, "fsdp")) == sizes.dp_shard * sizes.ulysses * sizes.cp);
+      REQUIRE(layout.group_size(test::group_named(layout, "data")) == sizes.dp_replicate * sizes.dp_shard);
     });
 }
 
@@ -148,12 +152,19 @@ TEST_CASE("two extra parallels have independent grids") {
           const Layout layout(both);
           const Layout expected(second);
           REQUIRE(layout.has_extra("a"));
-          REQUIRE(layout.group(world - 1, "b") == expected.group(world - 1, "b"));
-          REQUIRE(layout.group(world / 2, "b_fsdp") == expected.group(world / 2, "b_fsdp"));
-          REQUIRE(layout.group_size("a") == a.size);
-          REQUIRE(layout.position(world - 1, "b") == expected.position(world - 1, "b"));
+          REQUIRE(layout.group(world - 1, test::group_named(layout, "b")) ==
+                  expected.group(world - 1, test::group_named(expected, "b")));
+          REQUIRE(layout.group(world / 2, test::group_named(layout, "b_fsdp")) ==
+                  expected.group(world / 2, test::group_named(expected, "b_fsdp")));
+          REQUIRE(layout.group_size(test::group_named(layout, "a")) == a.size);
+          REQUIRE(layout.position(world - 1, test::group_named(layout, "b")) ==
+                  expected.position(world - 1, test::group_named(expected, "b")));
         }
     });
+}
+
+std::vector<Group> groups_named(const Layout& layout, const std::string& name) {
+  return layout.groups(test::group_named(layout, name));
 }
 
 TEST_CASE("four ranks: a group of two, inner, outer, in two replicas, and beside a group of four") {
@@ -161,21 +172,21 @@ TEST_CASE("four ranks: a group of two, inner, outer, in two replicas, and beside
   LayoutSizes sizes;
   sizes.dp_shard = 4;
   sizes.extra = {{"ep", 2}};
-  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
-  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0, 2}, {1, 3}});
+  CHECK(groups_named(Layout(sizes), "ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(groups_named(Layout(sizes), "ep_fsdp") == Groups{{0, 2}, {1, 3}});
   sizes.extra = {{"ep", 2}, {"emb", 4}};
-  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
-  CHECK(Layout(sizes).groups("emb") == Groups{{0, 1, 2, 3}});
-  CHECK(Layout(sizes).groups("emb_fsdp") == Groups{{0}, {1}, {2}, {3}});
+  CHECK(groups_named(Layout(sizes), "ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(groups_named(Layout(sizes), "emb") == Groups{{0, 1, 2, 3}});
+  CHECK(groups_named(Layout(sizes), "emb_fsdp") == Groups{{0}, {1}, {2}, {3}});
   sizes.extra = {{"ep", 2, GridPlacement::outer}};
-  CHECK(Layout(sizes).groups("ep") == Groups{{0, 2}, {1, 3}});
-  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0, 1}, {2, 3}});
+  CHECK(groups_named(Layout(sizes), "ep") == Groups{{0, 2}, {1, 3}});
+  CHECK(groups_named(Layout(sizes), "ep_fsdp") == Groups{{0, 1}, {2, 3}});
   sizes.dp_replicate = 2;
   sizes.dp_shard = 2;
   sizes.extra = {{"ep", 2}};
-  CHECK(Layout(sizes).groups("ep") == Groups{{0, 1}, {2, 3}});
-  CHECK(Layout(sizes).groups("ep_fsdp") == Groups{{0}, {1}, {2}, {3}});
-  CHECK(Layout(sizes).groups("ep_replicate") == Groups{{0, 2}, {1, 3}});
+  CHECK(groups_named(Layout(sizes), "ep") == Groups{{0, 1}, {2, 3}});
+  CHECK(groups_named(Layout(sizes), "ep_fsdp") == Groups{{0}, {1}, {2}, {3}});
+  CHECK(groups_named(Layout(sizes), "ep_replicate") == Groups{{0, 2}, {1, 3}});
 }
 
 TEST_CASE("ranks that differ only in Ulysses, context or tensor parallel share their sequences") {
@@ -185,16 +196,57 @@ TEST_CASE("ranks that differ only in Ulysses, context or tensor parallel share t
   sizes.ulysses = 2;
   sizes.tp = 2;
   const Layout layout(sizes);
-  CHECK(layout.group_size("data") == 6);
-  for (std::int64_t rank = 0; rank < layout.world(); ++rank) CHECK(layout.position(rank, "data") == rank / 4);
+  CHECK(layout.group_size(test::group_named(layout, "data")) == 6);
+  for (std::int64_t rank = 0; rank < layout.world(); ++rank)
+    CHECK(layout.position(rank, test::group_named(layout, "data")) == rank / 4);
+}
+
+TEST_CASE("one of the ranks that work on the same sequences counts their tokens, whatever they share them by") {
+  for (const bool has_stages : {false, true}) {
+    LayoutSizes sizes;
+    sizes.pp = has_stages ? 2 : 1;
+    sizes.dp_replicate = 3;
+    sizes.dp_shard = 2;
+    sizes.ulysses = 2;
+    sizes.cp = 2;
+    sizes.tp = 2;
+    const Layout layout(sizes);
+    std::set<std::int64_t> counted;
+    for (std::int64_t rank = 0; rank < layout.world(); ++rank)
+      if (counts_sequences(layout, rank)) CHECK(counted.insert(layout.position(rank, GroupId::data())).second);
+    CHECK(counted.size() == 6);
+    const auto ids = layout.group_ids();
+    CHECK(std::ranges::count(ids, GroupId::stage()) == (has_stages ? 1 : 0));
+    CHECK(layout.group_size(GroupId::stage()) == 48);
+  }
+  const Layout alone(LayoutSizes{});
+  CHECK(counts_sequences(alone, 0));
+}
+
+TEST_CASE("groups join within a grid, and have the names of settings and logs") {
+  const auto owners = GroupId::of("ep", ExtraAxis::owners), fsdp = GroupId::of("ep", ExtraAxis::fsdp);
+  CHECK(owners.join(fsdp).name() == "ep+ep_fsdp");
+  CHECK(fsdp.join(owners) == owners.join(fsdp));
+  CHECK(GroupId::of("ep", ExtraAxis::replicate).join(fsdp).name() == "ep_replicate+ep_fsdp");
+  CHECK(GroupId::world().name() == "world");
+  CHECK(GroupId::fsdp().name() == "fsdp");
+  CHECK(GroupId::data().name() == "data");
+  CHECK(GroupId::of(DenseAxis::dp_replicate).join(GroupId::fsdp()).name() == "dp_replicate+fsdp");
+  CHECK(GroupId::of(DenseAxis::dp_shard).join(GroupId::of(DenseAxis::cp)).name() == "dp_shard+cp");
+  CHECK(GroupId().is_alone());
+  CHECK(GroupId().name().empty());
+  CHECK(GroupId().join(owners) == owners);
+  CHECK(owners.join({}) == owners);
+  CHECK_THROWS_AS(owners.join(GroupId::fsdp()), std::logic_error);
+  CHECK_THROWS_AS(owners.join(GroupId::of("emb", ExtraAxis::owners)), std::logic_error);
 }
 
 TEST_CASE("a name of another layout is the programmer's error") {
   const Layout layout(LayoutSizes{});
   CHECK_FALSE(layout.has_extra("ep"));
-  CHECK_THROWS_AS(layout.group(0, "ep"), std::logic_error);
+  CHECK_THROWS_AS(layout.group(0, GroupId::of("ep", ExtraAxis::owners)), std::logic_error);
   CHECK_THROWS_AS(layout.extra_grid("ep"), std::logic_error);
-  CHECK_THROWS_AS(layout.group(1, "world"), std::logic_error);
+  CHECK_THROWS_AS(layout.group(1, test::group_named(layout, "world")), std::logic_error);
   CHECK_THROWS_AS(layout.dense_grid().coordinate(0, "row"), std::logic_error);
   CHECK_THROWS_AS(Grid({{"a", 2}, {"a", 3}}), std::logic_error);
   LayoutSizes sizes;

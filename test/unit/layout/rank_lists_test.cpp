@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "layout/block.h"
 #include "support/catch.h"
+#include "support/group_named.h"
 
 #include <nlohmann/json.hpp>
 
@@ -90,7 +91,7 @@ TEST_CASE("every listed layout forms the listed groups") {
     CHECK(layout.world() == entry.at("world"));
     for (const auto& [name, groups] : groups_of(entry).items()) {
       INFO("group " << name);
-      CHECK(sorted(layout.groups(name)) == sorted(groups.get<std::vector<Group>>()));
+      CHECK(sorted(layout.groups(test::group_named(layout, name))) == sorted(groups.get<std::vector<Group>>()));
       ++compared;
     }
   }
@@ -103,7 +104,7 @@ TEST_CASE("axes have the listed sizes, also on a thousand ranks") {
     INFO("entry " << entry.at("id"));
     const Layout layout(sizes_of(entry.at("sizes")));
     for (const Json& grid : entry.at("grids"))
-      for (const Json& axis : grid) CHECK(layout.group_size(axis.at(0)) == axis.at(1));
+      for (const Json& axis : grid) CHECK(layout.group_size(test::group_named(layout, axis.at(0))) == axis.at(1));
   }
 }
 
@@ -133,13 +134,14 @@ TEST_CASE("positions in the groups give the listed shapes of shards") {
     if (!entry.contains("shape")) continue;
     INFO("entry " << entry.at("id"));
     const Layout layout(sizes_of(entry.at("sizes")));
-    const std::string x = layout.sizes().extra.at(0).name;
+    const auto owners = GroupId::of(layout.sizes().extra.at(0).name, ExtraAxis::owners),
+               fsdp = GroupId::of(owners.extra(), ExtraAxis::fsdp);
     auto shape = entry.at("shape").at("whole").get<std::vector<std::int64_t>>();
     for (std::int64_t rank = 0; rank < layout.world(); ++rank) {
       std::vector<std::int64_t> cut = shape;
-      cut[0] = block_of(shape[0], layout.group_size(x), layout.position(rank, x)).size();
+      cut[0] = block_of(shape[0], layout.group_size(owners), layout.position(rank, owners)).size();
       CHECK(Json(cut) == entry.at("shape").at("after_dim0"));
-      cut[1] = block_of(shape[1], layout.group_size(x + "_fsdp"), layout.position(rank, x + "_fsdp")).size();
+      cut[1] = block_of(shape[1], layout.group_size(fsdp), layout.position(rank, fsdp)).size();
       CHECK(Json(cut) == entry.at("shape").at("after_dim1"));
       ++compared;
     }
@@ -150,7 +152,10 @@ TEST_CASE("positions in the groups give the listed shapes of shards") {
 TEST_CASE("peers that describe one layout in two ways give the same groups") {
   const auto groups_named = [](const Json& reference) {
     for (const Json& entry : fixture().at("lists"))
-      if (entry.at("id") == reference.at(0)) return Layout(sizes_of(entry.at("sizes"))).groups(reference.at(1));
+      if (entry.at("id") == reference.at(0)) {
+        const Layout layout(sizes_of(entry.at("sizes")));
+        return layout.groups(test::group_named(layout, reference.at(1)));
+      }
     FAIL("no entry " << reference);
     return std::vector<Group>();
   };
@@ -173,8 +178,9 @@ TEST_CASE("replicas, Ulysses and one named group in both placements form the gen
   for (const Json& entry : fixture().at("generated")) {
     const LayoutSizes dense = generated_sizes(entry);
     INFO("world " << entry.at("world") << ", replicas " << dense.dp_replicate << ", ulysses " << dense.ulysses);
+    const Layout main(dense);
     for (const auto& [name, groups] : entry.at("main").items())
-      CHECK(sorted(Layout(dense).groups(name)) == sorted(groups.get<std::vector<Group>>()));
+      CHECK(sorted(main.groups(test::group_named(main, name))) == sorted(groups.get<std::vector<Group>>()));
     for (const Json& extra : entry.at("extra")) {
       LayoutSizes sizes = dense;
       sizes.extra = {{"x", extra.at("size"), extra.at("innermost") ? GridPlacement::innermost : GridPlacement::outer}};
@@ -182,7 +188,7 @@ TEST_CASE("replicas, Ulysses and one named group in both placements form the gen
       for (const auto& [name, groups] : extra.items())
         if (name.starts_with("x")) {
           INFO(name << " of " << extra.dump());
-          CHECK(sorted(layout.groups(name)) == sorted(groups.get<std::vector<Group>>()));
+          CHECK(sorted(layout.groups(test::group_named(layout, name))) == sorted(groups.get<std::vector<Group>>()));
         }
     }
   }

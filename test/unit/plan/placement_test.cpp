@@ -3,6 +3,7 @@
 #include "plan/placement.h"
 
 #include "support/catch.h"
+#include "support/group_named.h"
 #include "unit/plan/qwen3_moe_parameters.h"
 
 #include <algorithm>
@@ -46,67 +47,76 @@ const Placement& find(const std::vector<Placement>& placements, const std::strin
   return *found;
 }
 
+using NamedCuts = std::vector<std::pair<std::string, std::int64_t>>;
+
+// The names of the groups that cut a parameter, and the dims that they cut.
+NamedCuts cuts_of(const Placement& placement) {
+  NamedCuts cuts;
+  for (const Cut& cut : placement.cuts) cuts.emplace_back(cut.group.name(), cut.dim);
+  return cuts;
+}
+
 const std::string gate = "model.layers.0.mlp.experts.gate_proj";
 const std::string down = "model.layers.0.mlp.experts.down_proj";
 
 TEST_CASE("without extra parallels FSDP cuts dim 0 of every parameter") {
   const std::vector<Placement> placements = place_all(Layout(sizes_of(1, 4, {})));
   for (const Placement& placement : placements) {
-    CHECK(placement.cuts == std::vector<Cut>{{"fsdp", 0}});
+    CHECK(cuts_of(placement) == NamedCuts{{"fsdp", 0}});
     CHECK(placement.extra.empty());
     CHECK(placement.norm_group == "dense");
-    CHECK(placement.replicate_group == "dp_replicate");
-    CHECK(gather_group(placement, UseKind::owned) == "fsdp");
-    CHECK(gather_group(placement, UseKind::whole) == "fsdp");
+    CHECK(placement.replicate_group.name() == "dp_replicate");
+    CHECK(gather_group(placement, UseKind::owned).name() == "fsdp");
+    CHECK(gather_group(placement, UseKind::whole).name() == "fsdp");
   }
 }
 
 TEST_CASE("stacks with fewer experts than ranks are cut on the dim with the smallest largest block") {
   // [5, 7, 33] over 6: 1*7*33 = 231, 5*2*33 = 330, 5*7*6 = 210; [5, 33, 7]: 231, 5*6*7 = 210, 5*33*2 = 330.
   const std::vector<Placement> over_6 = place_all(Layout(sizes_of(1, 6, {})));
-  CHECK(find(over_6, gate).cuts == std::vector<Cut>{{"fsdp", 2}});
-  CHECK(find(over_6, down).cuts == std::vector<Cut>{{"fsdp", 1}});
+  CHECK(cuts_of(find(over_6, gate)) == NamedCuts{{"fsdp", 2}});
+  CHECK(cuts_of(find(over_6, down)) == NamedCuts{{"fsdp", 1}});
   // As many experts as ranks: dim 0.
-  CHECK(find(place_all(Layout(sizes_of(1, 5, {}))), gate).cuts == std::vector<Cut>{{"fsdp", 0}});
+  CHECK(cuts_of(find(place_all(Layout(sizes_of(1, 5, {}))), gate)) == NamedCuts{{"fsdp", 0}});
   // 2 experts over 4, [2, 48, 32]: 1536, 2*12*32 = 768, 2*48*8 = 768: the first of the two.
   test::Sizes model;
   model.experts = 2;
   model.intermediate = 48;
   model.hidden = 32;
-  CHECK(find(place_all(Layout(sizes_of(1, 4, {})), MasterSharding::sharded, model), gate).cuts ==
-        std::vector<Cut>{{"fsdp", 1}});
+  CHECK(cuts_of(find(place_all(Layout(sizes_of(1, 4, {})), MasterSharding::sharded, model), gate)) ==
+        NamedCuts{{"fsdp", 1}});
   // Only stacks: a router of 2 rows over 4 ranks stays on dim 0, with empty blocks.
-  CHECK(find(place_all(Layout(sizes_of(1, 4, {})), MasterSharding::sharded, model), "model.layers.0.mlp.gate.weight")
-            .cuts == std::vector<Cut>{{"fsdp", 0}});
+  CHECK(cuts_of(find(place_all(Layout(sizes_of(1, 4, {})), MasterSharding::sharded, model),
+                     "model.layers.0.mlp.gate.weight")) == NamedCuts{{"fsdp", 0}});
 }
 
 TEST_CASE("an extra parallel cuts dim 0 and its FSDP group dim 1") {
   const Layout layout(sizes_of(2, 8, {{"ep", 2}, {"emb", 4, GridPlacement::outer}}));
   const std::vector<Placement> placements = place_all(layout);
   const Placement& experts = find(placements, gate);
-  CHECK(experts.cuts == std::vector<Cut>{{"ep", 0}, {"ep_fsdp", 1}});
+  CHECK(cuts_of(experts) == NamedCuts{{"ep", 0}, {"ep_fsdp", 1}});
   CHECK(experts.extra == "ep");
   CHECK(experts.norm_group == "ep");
-  CHECK(experts.replicate_group == "ep_replicate");
-  CHECK(gather_group(experts, UseKind::owned) == "ep_fsdp");
-  CHECK(gather_group(experts, UseKind::whole) == "ep+ep_fsdp");
+  CHECK(experts.replicate_group.name() == "ep_replicate");
+  CHECK(gather_group(experts, UseKind::owned).name() == "ep_fsdp");
+  CHECK(gather_group(experts, UseKind::whole).name() == "ep+ep_fsdp");
   const Placement& embedding = find(placements, "model.embed_tokens.weight");
-  CHECK(embedding.cuts == std::vector<Cut>{{"emb", 0}, {"emb_fsdp", 1}});
-  CHECK(find(placements, "lm_head.weight").cuts == std::vector<Cut>{{"fsdp", 0}});
+  CHECK(cuts_of(embedding) == NamedCuts{{"emb", 0}, {"emb_fsdp", 1}});
+  CHECK(cuts_of(find(placements, "lm_head.weight")) == NamedCuts{{"fsdp", 0}});
 }
 
 TEST_CASE("under ddp masters are cut by the extra parallel only") {
   const Layout layout(sizes_of(2, 4, {{"ep", 2}}));
   const std::vector<Placement> placements = place_all(layout, MasterSharding::whole);
   const Placement& experts = find(placements, gate);
-  CHECK(experts.cuts == std::vector<Cut>{{"ep", 0}});
+  CHECK(cuts_of(experts) == NamedCuts{{"ep", 0}});
   CHECK(layout.group_size(experts.replicate_group) == 4);
-  CHECK(gather_group(experts, UseKind::owned).empty());
-  CHECK(gather_group(experts, UseKind::whole) == "ep");
+  CHECK(gather_group(experts, UseKind::owned).is_alone());
+  CHECK(gather_group(experts, UseKind::whole).name() == "ep");
   const Placement& norm = find(placements, "model.norm.weight");
   CHECK(norm.cuts.empty());
   CHECK(layout.group_size(norm.replicate_group) == 8);
-  CHECK(gather_group(norm, UseKind::whole).empty());
+  CHECK(gather_group(norm, UseKind::whole).is_alone());
   CHECK(shard_box(norm, layout, 5) == layout::whole_box({33}));
 }
 
@@ -115,7 +125,7 @@ TEST_CASE("an extra parallel of size 1 leaves ordinary parameters") {
   const Placement experts = find(place_all(layout), gate);
   CHECK(experts.extra.empty());
   CHECK(experts.norm_group == "dense");
-  CHECK(experts.cuts == std::vector<Cut>{{"fsdp", 0}});
+  CHECK(cuts_of(experts) == NamedCuts{{"fsdp", 0}});
 }
 
 TEST_CASE("blocks of uneven experts and of dims that do not divide have the sizes of the cases") {
@@ -131,7 +141,7 @@ TEST_CASE("blocks of uneven experts and of dims that do not divide have the size
   const std::vector<Placement> placements = place_all(eight, MasterSharding::sharded, model);
   Shape gates;
   Shape downs;
-  for (const std::int64_t rank : eight.group(0, "ep_fsdp")) {
+  for (const std::int64_t rank : eight.group(0, tessera::test::group_named(eight, "ep_fsdp"))) {
     gates.push_back(shard_box(find(placements, gate), eight, rank).shape()[1]);
     downs.push_back(shard_box(find(placements, down), eight, rank).shape()[1]);
   }
@@ -187,10 +197,10 @@ void check_holders(const Placement& placement, const Layout& layout) {
 
 // The shards of a gather group tile the box of the use exactly once.
 void check_gather(const Placement& placement, UseKind use, const Layout& layout) {
-  const std::string group = gather_group(placement, use);
+  const layout::GroupId group = gather_group(placement, use);
   for (std::int64_t rank = 0; rank < layout.world(); ++rank) {
     const Box wanted = use_box(placement, use, layout, rank);
-    const layout::Group ranks = group.empty() ? layout::Group{rank} : layout.group(rank, group);
+    const layout::Group ranks = layout.group(rank, group);
     std::int64_t elements = 0;
     for (const std::int64_t other : ranks) {
       const Box shard = shard_box(placement, layout, other);
@@ -263,7 +273,7 @@ TEST_CASE("a name of one's own on another weight is placed like ep and emb") {
       place(qwen3_moe_parameters({}), plan, layout, MasterSharding::sharded, problems);
   CHECK(problems.empty());
   const Placement& weight = find(placements, "model.layers.1.self_attn.o_proj.weight");
-  CHECK(weight.cuts == std::vector<Cut>{{"wing", 0}, {"wing_fsdp", 1}});
+  CHECK(cuts_of(weight) == NamedCuts{{"wing", 0}, {"wing_fsdp", 1}});
   CHECK(weight.norm_group == "wing");
   CHECK(shard_box(weight, layout, 5) == Box{{{22, 33}, {9, 18}}});  // outer: rank 5 = (wing 2, wing_fsdp 1)
   CHECK(shard_box(weight, layout, 0) == Box{{{0, 11}, {0, 9}}});
