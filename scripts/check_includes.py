@@ -1,11 +1,13 @@
 """Checks the includes of lib/ against the table of rooms in README.md.
 
-Checks three rules from the columns of the table, and one more:
+Checks three rules from the columns of the table, and two more:
   direction   A room may include itself, base, and the rooms in the column "may include", which must stand above it.
   heavy       A room may include headers of torch, MPI, CUDA and NCCL only if the last column names them. "X in `y`"
               allows X in the folder y/ and in files whose name without its ending is y.
   reach       A room whose last column is "none" may not get such a header through a header of lib/ either, even if that
               one may include it.
+  cycles      The modules of a room may not include each other in a circle. A module is x.h with x.cpp, and with x_gpu.h and
+              x_gpu.cpp, the forms of the same functions on a GPU.
   names       Only the rooms of the model (architecture, model, ops, moe) may name a segment, an exchange or a parameter
               of a block, a value, a block or a family. The others go by what a step says of itself.
 
@@ -88,6 +90,11 @@ def read_model_names(path):
             for match in MODEL_NAME.finditer(line.split("//")[0])]
 
 
+def module_of(file):
+    """x of x.h, x.cpp, x.cu, x_gpu.h and x_gpu.cpp."""
+    return file.with_name(file.stem.removesuffix("_gpu"))
+
+
 class Check:
     def __init__(self, root):
         self.lib = root / "lib"
@@ -135,7 +142,30 @@ class Check:
                 return
             chains += [[*chain, pathlib.Path(inner)] for _, inner, _ in self.includes[chain[-1]]]
 
+    def check_cycles(self):
+        """Reports each circle of modules of one room once, by the files whose includes close it."""
+        includes = {}  # module -> {included module of the same room: (file, line)}
+        for file, lines in self.includes.items():
+            for line, header, quoted in lines:
+                other = pathlib.Path(header)
+                if quoted and other in self.includes and other.parts[0] == file.parts[0] and module_of(other) != module_of(file):
+                    includes.setdefault(module_of(file), {}).setdefault(module_of(other), (file, line))
+        reported = set()
+        for start in sorted(includes):
+            way, seen = [[start]], {start}
+            while way:
+                path = way.pop(0)
+                for other in includes.get(path[-1], {}):
+                    if other == start and not reported & set(path):
+                        reported |= set(path)
+                        file, line = includes[path[-1]][start]
+                        self.offend(file, line, f"these include each other in a circle: {', '.join(map(str, path))} (cycles)")
+                    elif other not in seen:
+                        seen.add(other)
+                        way.append([*path, other])
+
     def run(self):
+        self.check_cycles()
         for file, includes in self.includes.items():
             room = self.rooms.get(file.parts[0])
             if room is None:

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,5 +33,15 @@ struct Family {
 };
 
 [[nodiscard]] const std::vector<const Family*>& families();
+
+// Reads `document` (a parsed config.json) with `overrides` (key -> JSON text of the value) laid over it. Its model_type
+// chooses the family, Qwen3-MoE if it is absent. Adds every unknown, mistyped, out-of-range, contradictory or
+// unsupported key to `problems` by name.
+[[nodiscard]] ModelConfig read_model_config(const base::JsonDocument& document,
+                                            const std::map<std::string, std::string>& overrides,
+                                            base::Problems& problems);
+
+// Returns the config.json of `config` in both generations' spelling; read_model_config gives back the same values.
+[[nodiscard]] std::string to_config_json(const ModelConfig& config);
 
 }  // namespace tessera::architecture

@@ -1,16 +1,11 @@
-// The shape of a model, read from HuggingFace's config.json.
+// The shape of a model, as HuggingFace's config.json has it. family.h reads it.
 //
 // Keys, defaults and meanings: transformers, `Qwen3MoeConfig`
 // (https://huggingface.co/docs/transformers/model_doc/qwen3_moe). Both generations of keys are read.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
-
-#include "base/error.h"
-#include "base/json.h"
 
 namespace tessera::architecture {
 
@@ -44,15 +39,5 @@ struct ModelConfig {
   [[nodiscard]] bool is_moe_layer(std::int64_t layer) const;
   [[nodiscard]] std::int64_t moe_layers() const;
 };
-
-// Reads `document` (a parsed config.json) with `overrides` (key -> JSON text of the value) laid over it. Its model_type
-// chooses the family, Qwen3-MoE if it is absent. Adds every unknown, mistyped, out-of-range, contradictory or
-// unsupported key to `problems` by name.
-[[nodiscard]] ModelConfig read_model_config(const base::JsonDocument& document,
-                                            const std::map<std::string, std::string>& overrides,
-                                            base::Problems& problems);
-
-// Returns the config.json of `config` in both generations' spelling; read_model_config gives back the same values.
-[[nodiscard]] std::string to_config_json(const ModelConfig& config);
 
 }  // namespace tessera::architecture

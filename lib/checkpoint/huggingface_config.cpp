@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "architecture/family.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/float_type.h"

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "config/fields.h"
 #include "config/json_reader.h"
 #include "config/merge.h"
 #include "config/validate.h"

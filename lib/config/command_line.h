@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/action.h"
 #include "config/settings.h"
 
 namespace tessera::config {
-
-enum class Action { train, help, manual, print_settings, dry_run };
 
 struct CommandLine {
   Settings settings;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "config/fields.h"
+#include "config/field.h"
 
 namespace tessera::config {
 

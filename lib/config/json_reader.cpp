@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
+#include "config/fields.h"
 #include "config/foreign_names.h"
 
 namespace tessera::config {

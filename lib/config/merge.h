@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/fields.h"
+#include "config/field.h"
 
 namespace tessera::config {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "config/command_line.h"
+#include "config/action.h"
 #include "config/merge.h"
 #include "config/settings.h"
 
@@ -12,9 +12,9 @@ namespace tessera::config {
 // fit the number of ranks.
 enum class Verdict { complete, ranks_not_built };
 
-// Adds every problem. Precondition: each value is in range (see value.h). The actions `train` and `dry_run` need a
-// model and data; their absence is no problem if `content` is other, as a file that could not be read may name them.
-// The layout, not this function, checks that sizes fit the number of ranks.
+// Adds every problem. Precondition: each value is in range (see setting_value.h). The actions `train` and `dry_run`
+// need a model and data; their absence is no problem if `content` is other, as a file that could not be read may name
+// them. The layout, not this function, checks that sizes fit the number of ranks.
 Verdict validate(const Settings& settings, Action action, Content content, base::Problems& problems);
 
 }  // namespace tessera::config

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
-#include "device/gpu_memory.h"
+#include "device/memory_gpu.h"
 
 namespace tessera::device {
 

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "architecture/architecture.h"
 #include "architecture/expert_body.h"
-#include "model/model.h"
+#include "device/numbers.h"
+#include "model/segment.h"
 #include "moe/expert_function.h"
+#include "ops/grouped_product.h"
 
 namespace tessera::model {
 

@@ -4,8 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "architecture/block.h"
 #include "base/error.h"
-#include "model/model.h"
+#include "model/segment.h"
 
 namespace tessera::model {
 

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
+#include "moe/activation_gpu.h"
 #include "moe/expert_function.h"
-#include "moe/gpu/activation.h"
 #include "ops/swiglu_kernels.h"
 
 namespace tessera::moe {

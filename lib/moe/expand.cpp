@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "moe/gpu/dispatch.h"
+#include "moe/expand_gpu.h"
 
 namespace tessera::moe {
 namespace {

@@ -2,12 +2,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
 #include "moe/experts_pass.h"
+#include "moe/number_by_count.h"
 #include "ops/grouped_rows.h"
 #include "ops/rows.h"
 #include "ops/weight_access.h"
@@ -40,7 +40,7 @@ at::Tensor sum_by_row(const at::Tensor& rows, const at::Tensor& row, const gpu::
 
 // The expert of each slot, for biases.
 at::Tensor expert_of_slot(const at::Tensor& counts, const at::Tensor& row) {
-  return at::repeat_interleave(counts.to(row.device()), std::optional<std::int64_t>(row.numel()));
+  return number_by_count(counts.to(row.device()), row.numel());
 }
 
 void add_bias(const at::Tensor& result, const at::Tensor& expert, const device::Weight* bias) {

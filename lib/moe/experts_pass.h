@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "moe/experts.h"
-#include "moe/gpu/slot_sum.h"
+#include "moe/expand.h"
+#include "moe/expert_function.h"
+#include "moe/expert_weights.h"
+#include "moe/slot_sum_gpu.h"
+#include "ops/grouped_product.h"
 
 namespace tessera::moe {
 

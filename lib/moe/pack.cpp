@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "moe/gpu/dispatch.h"
-#include "moe/gpu/send_rows.h"
 #include "moe/identity_rows.h"
+#include "moe/pack_gpu.h"
 #include "ops/rows.h"
 
 namespace tessera::moe {

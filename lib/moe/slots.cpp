@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "moe/gpu/slots.h"
 #include "moe/router.h"
+#include "moe/slots_gpu.h"
 #include "ops/float_types.h"
 
 namespace tessera::moe {

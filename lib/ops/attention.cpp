@@ -11,9 +11,9 @@
 
 #include <vector>
 
+#include "ops/attention_gpu.h"
 #include "ops/attention_kernels.h"
 #include "ops/float_types.h"
-#include "ops/gpu/attention.h"
 #include "ops/wide_type.h"
 
 namespace tessera::ops {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ops/attention_kernels.h"
+#include "ops/chunked_cross_entropy_gpu.h"
 #include "ops/float_types.h"
-#include "ops/gpu/cross_entropy.h"
 #include "ops/product.h"
 #include "ops/target_losses.h"
 #include "ops/weight_access.h"

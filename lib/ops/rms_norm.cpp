@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "ops/float_types.h"
-#include "ops/gpu/norm.h"
+#include "ops/rms_norm_gpu.h"
 #include "ops/simd.h"
 #include "ops/weight_access.h"
 #include "ops/wide_type.h"

@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/float_types.h"
-#include "ops/gpu/elementwise.h"
+#include "ops/rotary_gpu.h"
 #include "ops/simd.h"
 #include "ops/wide_type.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/gpu/elementwise.h"
+#include "ops/swiglu_gpu.h"
 #include "ops/swiglu_kernels.h"
 
 namespace tessera::ops {

@@ -1,8 +1,9 @@
 // Puts Gather, Wait and Free around the instructions that use a unit's weights.
 #pragma once
 
-#include "program/builder.h"
+#include "program/builder_options.h"
 #include "program/program.h"
+#include "program/schedule.h"
 
 namespace tessera::program {
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "architecture/family.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "architecture/model_config.h"
+#include "architecture/family.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -21,7 +21,7 @@
 #include "comm/agreement.h"
 #include "config/dump.h"
 #include "config/fields.h"
-#include "train/trainer.h"
+#include "train/total_steps.h"
 
 namespace tessera::train {
 namespace {

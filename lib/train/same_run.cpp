@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "architecture/family.h"
 #include "base/hash.h"
 #include "checkpoint/huggingface.h"
 #include "comm/agreement.h"

@@ -101,9 +101,4 @@ class Trainer {
   Ending ending_;
 };
 
-// Returns the number of steps of the whole run, those before `start` included: the smaller of max_steps and the steps
-// of num_train_epochs.
-[[nodiscard]] std::int64_t total_steps(const data::Dataset& training, const config::TrainSettings& settings,
-                                       std::int64_t global_batch, const checkpoint::Progress& start = {});
-
 }  // namespace tessera::train

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "architecture/architecture.h"
+#include "architecture/family.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "config/command_line.h"

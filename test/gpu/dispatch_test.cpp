@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "moe/expand.h"
-#include "moe/merge.h"
 #include "moe/pack.h"
 #include "moe/router.h"
+#include "moe/token_merge.h"
 #include "support/catch.h"
 #include "support/gradient_check.h"
 #include "support/torch_double/torch_double.h"

@@ -12,7 +12,7 @@
 
 #include "device/tensor_device.h"
 #include "moe/activation.h"
-#include "moe/gpu/slot_sum.h"
+#include "moe/slot_sum_gpu.h"
 #include "ops/rows.h"
 #include "support/gradient_check.h"
 

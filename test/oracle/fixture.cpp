@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "architecture/family.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/huggingface.h"

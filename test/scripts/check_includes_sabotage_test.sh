@@ -40,6 +40,11 @@ expect_offence 'lib/data/order.h:1: data may not include <ATen/core/Tensor.h> of
     'lib/comm/mpi/a.h:2: comm may not include <cuda_runtime.h> of CUDA' \
     'lib/comm/nccl/b.cpp:1: "a.h" names no room' 'lib/unlisted is not in the table' 'offences: 5'
 
+# Modules of a room stand above each other; the GPU's form belongs to its module.
+fresh_copy; printf '#include "ops/b.h"\n' | tee "$copy/lib/ops/a.cpp" >"$copy/lib/ops/b_gpu.h"
+printf '#include "ops/a.h"\n' >"$copy/lib/ops/b_gpu.cpp"; touch "$copy/lib/ops/a.h" "$copy/lib/ops/b.h"
+expect_offence 'these include each other in a circle: ops/a, ops/b (cycles)' 'offences: 1'
+
 # What a step is called is the model's own business.
 fresh_copy; printf 'bool is_lookup(std::string_view kind) { return kind == architecture::embedding::lookup; }  // ValueKind::ids\n' \
   >"$copy/lib/program/sabotage.cpp"

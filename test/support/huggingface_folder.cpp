@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "architecture/architecture.h"
+#include "architecture/family.h"
 #include "checkpoint/safetensors_writer.h"
 #include "support/catch.h"
 

@@ -18,6 +18,7 @@
 #include "data/loader.h"
 #include "layout/share.h"
 #include "support/catch.h"
+#include "train/total_steps.h"
 
 namespace tessera::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "device/cuda/check.h"
-#include "device/gpu_memory.h"
+#include "device/memory_gpu.h"
 
 namespace tessera::device {
 

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "device/gpu_memory.h"
+#include "device/memory_gpu.h"
 
 namespace tessera::device {
 

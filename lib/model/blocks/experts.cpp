@@ -4,9 +4,9 @@
 
 #include "model/kernel.h"
 #include "moe/experts.h"
-#include "moe/merge.h"
 #include "moe/pack.h"
 #include "moe/router.h"
+#include "moe/token_merge.h"
 
 namespace tessera::model {
 namespace {

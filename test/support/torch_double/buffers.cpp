@@ -1,10 +1,10 @@
-// Buffers of the double in place of the GPU's (device/gpu_memory.h, device/memory.h), for binding to tensors.
+// Buffers of the double in place of the GPU's (device/memory_gpu.h, device/memory.h), for binding to tensors.
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
-#include "device/gpu_memory.h"
 #include "device/memory.h"
+#include "device/memory_gpu.h"
 #include "support/torch_double/torch_double.h"
 
 namespace tessera::device {

@@ -1,6 +1,6 @@
 // If this failed, a model of another shape than config.json's would be trained, or an unsupported model would be
 // accepted without a word.
-#include "architecture/model_config.h"
+#include "architecture/family.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,6 @@
 // If this failed, `tessera-convert --inspect` would call a damaged checkpoint whole, or describe another one.
 #include "checkpoint/inspection.h"
+#include "architecture/family.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 // If this failed, a run that is told to stop would go on evaluating until it is killed, or faulty data would be trained
 // on.
 #include "train/trainer.h"
+#include "train/total_steps.h"
 
 #include <atomic>
 #include <csignal>

@@ -1,9 +1,7 @@
-#include "ops/gpu/elementwise.h"
+#include "ops/rotary_gpu.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 #include <ATen/ops/sub.h>
 
 namespace tessera::ops::gpu {
@@ -16,12 +14,6 @@ at::Tensor turn(const at::Tensor& heads, const at::Tensor& cosine, const at::Ten
   const auto s = direction > 0 ? sine.unsqueeze(1) : sine.unsqueeze(1).neg();
   return at::cat({at::mul(first, c).sub_(at::mul(second, s)), at::mul(second, c).add_(at::mul(first, s))}, 2)
       .to(heads.scalar_type());
-}
-
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul_(up); }
-
-SwigluGradient swiglu_gradient(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d) {
-  return {at::silu_backward(at::mul(d, up), gate), at::silu(gate).mul_(d)};
 }
 
 }  // namespace tessera::ops::gpu

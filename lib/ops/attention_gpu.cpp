@@ -1,4 +1,4 @@
-#include "ops/gpu/attention.h"
+#include "ops/attention_gpu.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scaled_dot_product_attention.h>

@@ -1,9 +1,9 @@
-#include "moe/gpu/activation.h"
+#include "moe/activation_gpu.h"
 
 #include <initializer_list>
 
 #include "moe/cuda/kernels.h"
-#include "moe/gpu/float_type.h"
+#include "moe/float_type_gpu.h"
 
 namespace tessera::moe::gpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "moe/gpu/slots.h"
+#include "moe/slots_gpu.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>

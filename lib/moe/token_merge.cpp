@@ -1,12 +1,12 @@
-#include "moe/merge.h"
+#include "moe/token_merge.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/index_select.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/error.h"
-#include "moe/gpu/slot_sum.h"
 #include "moe/identity_rows.h"
+#include "moe/slot_sum_gpu.h"
 #include "ops/rows.h"
 #include "ops/wide_type.h"
 

@@ -1,4 +1,4 @@
-#include "moe/gpu/slot_sum.h"
+#include "moe/slot_sum_gpu.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "moe/cuda/kernels.h"
-#include "moe/gpu/float_type.h"
+#include "moe/float_type_gpu.h"
 
 namespace tessera::moe::gpu {
 

@@ -1,4 +1,4 @@
-#include "ops/gpu/norm.h"
+#include "ops/rms_norm_gpu.h"
 
 #include <ATen/ops/_fused_rms_norm.h>
 #include <ATen/ops/_fused_rms_norm_backward.h>

@@ -1,4 +1,4 @@
-#include "ops/gpu/cross_entropy.h"
+#include "ops/chunked_cross_entropy_gpu.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>

@@ -1,5 +1,5 @@
 // If this failed, the results of experts would be added to the wrong tokens.
-#include "moe/merge.h"
+#include "moe/token_merge.h"
 
 #include "support/gradient_check.h"
 
