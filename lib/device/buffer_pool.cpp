@@ -31,17 +31,17 @@ BufferPool::BufferPool(std::string purpose, const std::map<std::int64_t, std::in
 
 std::byte* BufferPool::take(std::int64_t bytes) {
   if (bytes == 0) return nullptr;
-  auto& slots = free_[bytes];
-  base::expect(!slots.empty(), "no free slot of {} bytes for {}", bytes, purpose_);
-  auto* slot = slots.back();
-  slots.pop_back();
-  return slot;
+  auto& buffers = free_[bytes];
+  base::expect(!buffers.empty(), "no free buffer of {} bytes for {}", bytes, purpose_);
+  auto* buffer = buffers.back();
+  buffers.pop_back();
+  return buffer;
 }
 
-void BufferPool::give_back(std::byte* slot, std::int64_t bytes) {
+void BufferPool::give_back(std::byte* buffer, std::int64_t bytes) {
   if (bytes == 0) return;
-  if (mode_ == Poison::fill_with_nan) fill(place_, slot, nan_byte, bytes);
-  free_[bytes].push_back(slot);
+  if (mode_ == Poison::fill_with_nan) fill(place_, buffer, nan_byte, bytes);
+  free_[bytes].push_back(buffer);
 }
 
 }  // namespace tessera::device

@@ -54,8 +54,8 @@ comm::Strided strided_part(void* data, std::size_t element_bytes, const layout::
 }
 
 ParameterStore::Memory::Memory(const StoreOptions& options)
-    : weights("gathered weights", options.weight_slots, options.poison, options.numbers.place),
-      gradients("gradient buffers", options.gradient_slots, options.poison, options.numbers.place) {}
+    : weights("gathered weights", options.weight_buffers, options.poison, options.numbers.place),
+      gradients("gradient buffers", options.gradient_buffers, options.poison, options.numbers.place) {}
 
 ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::vector<plan::Placement>& placements,
                                const layout::Layout& layout, const mesh::Mesh& mesh, std::int64_t rank,
@@ -80,7 +80,7 @@ ParameterStore::ParameterStore(const std::vector<plan::Unit>& units, const std::
   for (const auto& unit : units) {
     UnitState state{
         .unit = unit,
-        .storage = plan::unit_storage(unit, index, layout, rank, element_sizes(options_.numbers), options_.slots)};
+        .storage = plan::unit_storage(unit, index, layout, rank, element_sizes(options_.numbers), options_.binding)};
     for (const auto& use : state.storage.uses)
       state.weights.push_back(std::make_unique<device::Weight>(use.box.shape(), options_.numbers.compute,
                                                                options_.numbers.master, options_.numbers.place));
@@ -110,25 +110,25 @@ std::vector<comm::Strided> ParameterStore::pieces(const ShardedParameter& parame
   return result;
 }
 
-void ParameterStore::bind_values(UnitState& state, std::byte* slot) {
+void ParameterStore::bind_values(UnitState& state, std::byte* buffer) {
   auto* unbound = options_.poison == device::Poison::fill_with_nan ? memory_->weights.poison() : nullptr;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (!use.value_is_bound)
-      state.weights[k]->bind_value(slot != nullptr ? slot + use.value_offset : unbound);
+      state.weights[k]->bind_value(buffer != nullptr ? buffer + use.value_offset : unbound);
     else
       state.weights[k]->bind_value(state.is_gathered ? memory_->parameters[state.parameters[k]].master.data_ptr()
                                                      : nullptr);
   }
 }
 
-void ParameterStore::bind_gradients(UnitState& state, std::byte* slot) {
+void ParameterStore::bind_gradients(UnitState& state, std::byte* buffer) {
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
     if (use.gradient_is_bound)
       state.weights[k]->bind_gradient(memory_->parameters[state.parameters[k]].gradient.data_ptr());
     else
-      state.weights[k]->bind_gradient(slot != nullptr ? slot + use.gradient_offset : nullptr);
+      state.weights[k]->bind_gradient(buffer != nullptr ? buffer + use.gradient_offset : nullptr);
   }
 }
 
@@ -136,8 +136,8 @@ std::vector<Travelling> ParameterStore::start_gather(std::size_t unit) {
   auto& state = units_[unit];
   base::expect(!state.is_gathered, "unit {} is gathered already", state.unit.name);
   state.is_gathered = true;
-  state.value_slot = memory_->weights.take(state.storage.value_bytes);
-  bind_values(state, state.value_slot);
+  state.value_buffer = memory_->weights.take(state.storage.value_bytes);
+  bind_values(state, state.value_buffer);
   std::map<layout::GroupId, std::vector<comm::GatherBlock>> blocks;
   for (std::size_t k = 0; k < state.weights.size(); ++k) {
     const auto& use = state.storage.uses[k];
@@ -160,18 +160,18 @@ void ParameterStore::free(std::size_t unit) {
   base::expect(state.is_gathered, "unit {} is not gathered", state.unit.name);
   state.is_gathered = false;
   bind_values(state, nullptr);
-  memory_->weights.give_back(state.value_slot, state.storage.value_bytes);
-  state.value_slot = nullptr;
+  memory_->weights.give_back(state.value_buffer, state.storage.value_bytes);
+  state.value_buffer = nullptr;
 }
 
 void ParameterStore::take_gradient(std::size_t unit) {
   auto& state = units_[unit];
   if (state.has_gradient) return;
   state.has_gradient = true;
-  state.gradient_slot = memory_->gradients.take(state.storage.gradient_bytes);
-  if (state.gradient_slot == nullptr) return;
-  device::fill(options_.numbers.place, state.gradient_slot, 0, state.storage.gradient_bytes);
-  bind_gradients(state, state.gradient_slot);
+  state.gradient_buffer = memory_->gradients.take(state.storage.gradient_bytes);
+  if (state.gradient_buffer == nullptr) return;
+  device::fill(options_.numbers.place, state.gradient_buffer, 0, state.storage.gradient_bytes);
+  bind_gradients(state, state.gradient_buffer);
 }
 
 std::vector<Travelling> ParameterStore::start_reduce(std::size_t unit) {
@@ -206,8 +206,8 @@ void ParameterStore::give_back_gradient(std::size_t unit) {
   auto& state = units_[unit];
   state.has_gradient = false;
   bind_gradients(state, nullptr);
-  memory_->gradients.give_back(state.gradient_slot, state.storage.gradient_bytes);
-  state.gradient_slot = nullptr;
+  memory_->gradients.give_back(state.gradient_buffer, state.storage.gradient_bytes);
+  state.gradient_buffer = nullptr;
 }
 
 void ParameterStore::zero_gradients() {

@@ -39,10 +39,10 @@ struct Travelling {
 
 struct StoreOptions {
   device::Numbers numbers;
-  plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
+  plan::BindPolicy binding = plan::BindPolicy::bind_where_possible;
   device::Poison poison = device::Poison::off;
-  std::map<std::int64_t, std::int64_t> weight_slots;    // bytes of a slot -> number of slots, from the memory plan
-  std::map<std::int64_t, std::int64_t> gradient_slots;  // the same
+  std::map<std::int64_t, std::int64_t> weight_buffers;  // bytes of a buffer -> number of buffers, from the memory plan
+  std::map<std::int64_t, std::int64_t> gradient_buffers;  // the same
 };
 
 // Allocates shards and pools only, never a whole parameter. Masters are undefined until the caller fills them. Only the
@@ -60,11 +60,11 @@ class ParameterStore {
   // Returns the weight of use `use` of unit `unit`, whose address stays the same.
   [[nodiscard]] device::Weight& weight(std::size_t unit, std::size_t use) { return *units_[unit].weights[use]; }
 
-  // Takes a slot, casts this rank's shards into their places there and starts the all-gather of the rest. The weights
+  // Takes a buffer, casts this rank's shards into their places there and starts the all-gather of the rest. The weights
   // are complete once all returned collectives have been waited for. A weight whose shard is all that its use needs is
   // bound to the shard, without copy or communication.
   [[nodiscard]] std::vector<Travelling> start_gather(std::size_t unit);
-  // Unbinds the unit's weights at once and gives the slot back.
+  // Unbinds the unit's weights at once and gives the buffer back.
   void free(std::size_t unit);
 
   // Binds a zeroed gradient buffer, unless the unit has one already. Gradients bound to the shard gradient need none.
@@ -88,8 +88,8 @@ class ParameterStore {
     std::vector<std::unique_ptr<device::Weight>> weights;
     std::vector<std::size_t> parameters;  // index of each use's parameter
     std::vector<std::size_t> home_parameters;
-    std::byte* value_slot = nullptr;
-    std::byte* gradient_slot = nullptr;
+    std::byte* value_buffer = nullptr;
+    std::byte* gradient_buffer = nullptr;
     bool is_gathered = false;
     bool has_gradient = false;
   };
@@ -102,8 +102,8 @@ class ParameterStore {
     std::vector<ShardedParameter> parameters;
   };
 
-  void bind_values(UnitState& state, std::byte* slot);
-  void bind_gradients(UnitState& state, std::byte* slot);
+  void bind_values(UnitState& state, std::byte* buffer);
+  void bind_gradients(UnitState& state, std::byte* buffer);
   [[nodiscard]] std::vector<comm::Strided> pieces(const ShardedParameter& parameter, plan::UseKind use,
                                                   const layout::Box& box, const at::Tensor& tensor) const;
 

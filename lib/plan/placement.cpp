@@ -206,8 +206,8 @@ std::string describe_unused_entries(const ParallelPlan& plan, const layout::Layo
       unused.push_back(name + " (size 1)");
   }
   if (unused.empty()) return {};
-  return fmt::format("not in use of {}: {}; FSDP shards their parameters like all others", plan.source,
-                     fmt::join(unused, ", "));
+  return fmt::format("{} has entries that this run does not use: {}; FSDP shards their parameters like all others",
+                     plan.source, fmt::join(unused, ", "));
 }
 
 }  // namespace tessera::plan

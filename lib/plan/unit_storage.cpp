@@ -23,7 +23,7 @@ std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>&
 }
 
 UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, const layout::Layout& layout,
-                         std::int64_t rank, ElementSizes sizes, SlotPolicy policy) {
+                         std::int64_t rank, ElementSizes sizes, BindPolicy policy) {
   constexpr std::int64_t alignment = 64;
   const auto aligned = [](std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   UnitStorage storage;
@@ -31,7 +31,7 @@ UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, con
     const auto& placement = placements.of(use.fqn);
     UseStorage s{.box = use_box(placement, use.kind, layout, rank)};
     const bool shard_is_all =
-        policy == SlotPolicy::bind_where_possible && !layout.has_several_ranks(gather_group(placement, use.kind));
+        policy == BindPolicy::bind_where_possible && !layout.has_several_ranks(gather_group(placement, use.kind));
     s.value_is_bound = shard_is_all && sizes.same_type;
     s.gradient_is_bound = shard_is_all;
     if (!s.value_is_bound) {

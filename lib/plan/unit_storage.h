@@ -19,7 +19,7 @@ namespace tessera::plan {
 // bind_where_possible: a use that gathers over one rank takes the shard gradient and, if the master has the compute
 // type, the master in place of buffers. always_copy: every use has buffers, so that one rank runs the same code as
 // many.
-enum class SlotPolicy { bind_where_possible, always_copy };
+enum class BindPolicy { bind_where_possible, always_copy };
 
 struct ElementSizes {
   std::int64_t compute_bytes = 4;
@@ -55,7 +55,7 @@ class PlacementIndex {
 
 // Computes the storage of `unit` on `rank`. Offsets are multiples of 64 bytes.
 [[nodiscard]] UnitStorage unit_storage(const Unit& unit, const PlacementIndex& placements, const layout::Layout& layout,
-                                       std::int64_t rank, ElementSizes sizes, SlotPolicy policy);
+                                       std::int64_t rank, ElementSizes sizes, BindPolicy policy);
 
 // Maps each FQN to the index of the first unit that uses it.
 [[nodiscard]] std::unordered_map<std::string, std::size_t> home_units(const std::vector<Unit>& units);

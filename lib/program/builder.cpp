@@ -36,12 +36,12 @@ class Builder {
   Builder(const Architecture& architecture, const std::vector<plan::Placement>& placements,
           const layout::Layout& layout, const BuilderOptions& options, const Schedule* schedule)
       : architecture_(architecture), placements_(placements), layout_(layout), options_(options) {
-    auto stages = cut_into_stages(architecture, placements_, layout, options.recompute, options.fusion);
+    auto forward = cut_into_chains(architecture, placements_, layout, options.recompute, options.fusion);
     program_.kind = options.kind;
     program_.micro_steps = options.micro_steps;
-    program_.chains = std::move(stages.chains);
-    program_.exchange_groups = std::move(stages.exchange_groups);
-    order_ = std::move(stages.order);
+    program_.chains = std::move(forward.chains);
+    program_.exchange_groups = std::move(forward.exchange_groups);
+    order_ = std::move(forward.order);
     name_units();
     note_shards();
     note_chains();
@@ -205,14 +205,14 @@ class Builder {
     for (std::size_t unit = 0; unit < program_.units.size(); ++unit)
       backward_left_in_turns_[unit] =
           passes(measures_loss(chain(first_user_[unit])) ? Direction::forward : Direction::backward);
-    std::vector<std::size_t> next(turns.lanes.size(), 0);  // by lane: the number of stages that it has run
+    std::vector<std::size_t> next(turns.lanes.size(), 0);  // by lane: the number of nodes that it has run
     const auto is_done = [&](std::size_t lane) { return next[lane] == turns.lanes[lane].size() * order_.size(); };
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (std::size_t lane = 0; lane < turns.lanes.size(); ++lane) {
         while (!is_done(lane)) {
           const auto& pass = turns.lanes[lane][next[lane] / order_.size()];
-          if (emit_stage(pass, next[lane]++ % order_.size()) == Turn::passes && turns.lanes.size() > 1) break;
+          if (emit_node(pass, next[lane]++ % order_.size()) == Turn::passes && turns.lanes.size() > 1) break;
         }
         goes_on = goes_on || !is_done(lane);
       }
@@ -220,13 +220,13 @@ class Builder {
   }
 
   enum class Turn : std::uint8_t { stays, passes };
-  Turn emit_stage(const Pass& pass, std::size_t index) {
+  Turn emit_node(const Pass& pass, std::size_t index) {
     micro_ = pass.micro;
     const bool is_forward = pass.direction == Direction::forward;
-    const auto& stage = is_forward ? order_[index] : order_[order_.size() - 1 - index];
-    is_forward ? emit_forward(stage) : emit_backward(stage);
-    if (stage.type != Stage::Type::exchange) return Turn::stays;
-    const auto& moves = step(stage.index).moves;
+    const auto& node = is_forward ? order_[index] : order_[order_.size() - 1 - index];
+    is_forward ? emit_forward(node) : emit_backward(node);
+    if (node.type != Node::Type::exchange) return Turn::stays;
+    const auto& moves = step(node.index).moves;
     return std::any_of(moves.begin(), moves.end(), [](const auto& m) { return is_differentiable(m.first.kind); })
                ? Turn::passes
                : Turn::stays;
@@ -244,16 +244,16 @@ class Builder {
                                            [](ValueId v) { return architecture::is_differentiable(v.kind); });
   }
 
-  void emit_forward(const Stage& stage) {
-    if (stage.type == Stage::Type::exchange) return emit_exchange(stage.index, Direction::forward);
-    const auto& c = chain(stage.index);
-    if (measures_loss(c)) return emit_loss(stage.index);
-    Instruction i{.op = Op::forward, .micro = micro_, .target = stage.index};
+  void emit_forward(const Node& node) {
+    if (node.type == Node::Type::exchange) return emit_exchange(node.index, Direction::forward);
+    const auto& c = chain(node.index);
+    if (measures_loss(c)) return emit_loss(node.index);
+    Instruction i{.op = Op::forward, .micro = micro_, .target = node.index};
     for (const auto& v : c.reads) i.reads.push_back(value_of(micro_, v));
     for (const auto u : c.units) i.reads.push_back(resource(ResourceKind::weights, u));
     for (const auto& v : c.writes) i.writes.push_back(value_of(micro_, v));
     if (trains() && has_backward(c) && !is_recomputed(c, architecture_, options_.recompute))
-      i.writes.push_back(graph_of(micro_, stage.index));
+      i.writes.push_back(graph_of(micro_, node.index));
     emit(std::move(i));
     emit_counts_after(c);
   }
@@ -297,20 +297,20 @@ class Builder {
       list.push_back(resource(ResourceKind::shard_gradient, other));
   }
 
-  void emit_backward(const Stage& stage) {
-    if (stage.type == Stage::Type::exchange) return emit_exchange(stage.index, Direction::backward);
-    const auto& c = chain(stage.index);
+  void emit_backward(const Node& node) {
+    if (node.type == Node::Type::exchange) return emit_exchange(node.index, Direction::backward);
+    const auto& c = chain(node.index);
     if (measures_loss(c) || !has_backward(c)) return;
-    const auto graph = graph_of(micro_, stage.index);
+    const auto graph = graph_of(micro_, node.index);
     if (is_recomputed(c, architecture_, options_.recompute)) {
-      Instruction i{.op = Op::recompute, .micro = micro_, .target = stage.index};
+      Instruction i{.op = Op::recompute, .micro = micro_, .target = node.index};
       for (const auto& v : c.reads) i.reads.push_back(value_of(micro_, v));
       for (const auto& v : c.kept) i.reads.push_back(value_of(micro_, v));
       for (const auto u : c.units) i.reads.push_back(resource(ResourceKind::weights, u));
       i.writes.push_back(graph);
       emit(std::move(i));
     }
-    Instruction i{.op = Op::backward, .micro = micro_, .target = stage.index};
+    Instruction i{.op = Op::backward, .micro = micro_, .target = node.index};
     i.reads.push_back(graph);
     for (const auto& v : c.writes)
       if (architecture::is_differentiable(v.kind)) i.reads.push_back(gradient_of(micro_, v));
@@ -442,7 +442,7 @@ class Builder {
   const plan::PlacementIndex placements_;
   const layout::Layout& layout_;
   const BuilderOptions& options_;
-  std::vector<Stage> order_;
+  std::vector<Node> order_;
   Program program_;
   std::vector<Instruction> in_flight_;  // waits for what was started
   std::multiset<Resource> awaited_;     // what they write, add to and free

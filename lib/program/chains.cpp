@@ -142,10 +142,10 @@ bool is_recomputed(const Chain& chain, const Architecture& a, Recompute recomput
   return first == Recomputed::experts || (recompute == Recompute::full && first == Recomputed::with_layer);
 }
 
-Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placements, const layout::Layout& layout,
-                       Recompute recompute, Fusion fusion) {
-  Stages stages;
-  stages.exchange_groups = exchange_groups_of(a, placements, layout);
+ForwardOrder cut_into_chains(const Architecture& a, const plan::PlacementIndex& placements,
+                             const layout::Layout& layout, Recompute recompute, Fusion fusion) {
+  ForwardOrder forward;
+  forward.exchange_groups = exchange_groups_of(a, placements, layout);
   const auto& steps = a.steps();
   std::string unit;                   // the last one that the open chain uses
   std::int32_t layer = -1;            // of the open chain
@@ -155,8 +155,8 @@ Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placem
     const auto& step = steps[k];
     const auto index = static_cast<std::int32_t>(k);
     if (step.type == Step::Type::exchange) {
-      if (fusion == Fusion::none || !stages.exchange_groups[k].is_alone()) {
-        stages.order.push_back({Stage::Type::exchange, index});
+      if (fusion == Fusion::none || !forward.exchange_groups[k].is_alone()) {
+        forward.order.push_back({Node::Type::exchange, index});
         open = false;
       } else {
         pending.push_back(index);
@@ -167,24 +167,24 @@ Stages cut_into_stages(const Architecture& a, const plan::PlacementIndex& placem
         !step.unit.empty() && !unit.empty() && step.unit != unit && is_gathered_over_ranks(placements, layout, step);
     if (!open || step.layer != layer || other_unit || is_alone(step, recompute)) {
       const auto first = pending.empty() ? index : pending.front();
-      stages.chains.push_back({.name = {}, .first = first, .units = {}, .reads = {}, .writes = {}, .kept = {}});
-      stages.order.push_back({Stage::Type::chain, static_cast<std::int32_t>(stages.chains.size()) - 1});
+      forward.chains.push_back({.name = {}, .first = first, .units = {}, .reads = {}, .writes = {}, .kept = {}});
+      forward.order.push_back({Node::Type::chain, static_cast<std::int32_t>(forward.chains.size()) - 1});
       open = true;
       layer = step.layer;
       unit.clear();
     }
     pending.clear();
-    stages.chains.back().last = index;
+    forward.chains.back().last = index;
     if (!step.unit.empty()) unit = step.unit;
     if (is_alone(step, recompute)) open = false;
   }
   const auto units = numbers_of(a.units());
-  for (auto& chain : stages.chains) {
+  for (auto& chain : forward.chains) {
     complete(chain, steps, units);
     chain.name = chain_name(steps, chain);
   }
-  drop_inner_writes(stages.chains, a, recompute);
-  return stages;
+  drop_inner_writes(forward.chains, a, recompute);
+  return forward;
 }
 
 }  // namespace tessera::program

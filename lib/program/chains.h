@@ -18,16 +18,16 @@ enum class Recompute : std::uint8_t { none, full, experts };
 // instruction.
 enum class Fusion : std::uint8_t { neighbours, none };
 
-// One stage of the forward pass, in order.
-struct Stage {
+// One node of the forward pass: a chain, or an exchange that travels.
+struct Node {
   enum class Type : std::uint8_t { chain, exchange };
   Type type = Type::chain;
   std::int32_t index = 0;  // chain, or step of the architecture
 };
 
-struct Stages {
+struct ForwardOrder {
   std::vector<Chain> chains;
-  std::vector<Stage> order;
+  std::vector<Node> order;
   // By step of the architecture: the group over which an exchange goes, that is the extra parallel that cuts the
   // parameters of the segment between the two exchanges, or a dense axis; alone if it has one rank, and for segments.
   std::vector<layout::GroupId> exchange_groups;
@@ -35,9 +35,9 @@ struct Stages {
 
 // Chains end at exchanges that are not fused, at the borders of layers, around the experts when only they are
 // recomputed, and where the next segment uses another unit that has to be gathered over more than one rank.
-[[nodiscard]] Stages cut_into_stages(const architecture::Architecture& architecture,
-                                     const plan::PlacementIndex& placements, const layout::Layout& layout,
-                                     Recompute recompute, Fusion fusion);
+[[nodiscard]] ForwardOrder cut_into_chains(const architecture::Architecture& architecture,
+                                           const plan::PlacementIndex& placements, const layout::Layout& layout,
+                                           Recompute recompute, Fusion fusion);
 
 // The chain runs again before its backward: all of a layer but a merge that stands alone (full), the experts (experts).
 [[nodiscard]] bool is_recomputed(const Chain& chain, const architecture::Architecture& architecture,

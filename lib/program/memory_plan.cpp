@@ -10,8 +10,8 @@ namespace tessera::program {
 
 namespace {
 
-// Counts how many slots of each size are taken at once.
-class SlotCounter {
+// Counts how many buffers of each size are taken at once.
+class BufferCounter {
  public:
   void take(std::int64_t bytes) {
     if (bytes == 0) return;
@@ -21,15 +21,15 @@ class SlotCounter {
   void give_back(std::int64_t bytes) {
     if (bytes > 0) --taken_[bytes];
   }
-  [[nodiscard]] const SlotCounts& counts() const { return counts_; }
+  [[nodiscard]] const BufferCounts& counts() const { return counts_; }
 
  private:
-  SlotCounts counts_, taken_;
+  BufferCounts counts_, taken_;
 };
 
-double bytes_of(const SlotCounts& slots) {
-  return std::accumulate(slots.begin(), slots.end(), 0.0, [](double sum, const auto& slot) {
-    return sum + static_cast<double>(slot.first) * static_cast<double>(slot.second);
+double bytes_of(const BufferCounts& buffers) {
+  return std::accumulate(buffers.begin(), buffers.end(), 0.0, [](double sum, const auto& buffer) {
+    return sum + static_cast<double>(buffer.first) * static_cast<double>(buffer.second);
   });
 }
 
@@ -54,8 +54,8 @@ class Walk {
       for (const auto& r : i.frees) drop(r);
     }
   }
-  [[nodiscard]] const SlotCounts& weight_slots() const { return weights_.counts(); }
-  [[nodiscard]] const SlotCounts& gradient_slots() const { return gradients_.counts(); }
+  [[nodiscard]] const BufferCounts& weight_buffers() const { return weights_.counts(); }
+  [[nodiscard]] const BufferCounts& gradient_buffers() const { return gradients_.counts(); }
   [[nodiscard]] double peak() const { return peak_; }
 
  private:
@@ -102,7 +102,7 @@ class Walk {
   const MemoryFacts& facts_;
   std::map<std::int32_t, std::int64_t> owners_;  // by layer, of exchanges that travel
   std::vector<double> graph_bytes_;              // by chain
-  SlotCounter weights_, gradients_;
+  BufferCounter weights_, gradients_;
   std::set<Resource> live_;
   double now_ = 0, peak_ = 0;
 };
@@ -120,19 +120,19 @@ MemoryPlan plan_memory(const Program& program, const architecture::Architecture&
   const plan::PlacementIndex index(placements);
   std::vector<plan::UnitStorage> storages;
   for (const auto& unit : architecture.units())
-    storages.push_back(plan::unit_storage(unit, index, layout, rank, facts.sizes, facts.slots));
+    storages.push_back(plan::unit_storage(unit, index, layout, rank, facts.sizes, facts.binding));
   Walk walk(program, architecture, storages, layout, facts);
   walk.run();
 
   double shards = 0;
   for (const auto& p : placements) shards += static_cast<double>(plan::shard_box(p, layout, rank).elements());
   const auto master = shards * static_cast<double>(facts.sizes.master_bytes);
-  MemoryPlan plan{.purposes = {}, .weight_slots = walk.weight_slots(), .gradient_slots = walk.gradient_slots()};
+  MemoryPlan plan{.purposes = {}, .weight_buffers = walk.weight_buffers(), .gradient_buffers = walk.gradient_buffers()};
   plan.purposes = {{"masters", master},
                    {"shard gradients", master},
                    {"optimizer state", master * static_cast<double>(facts.optimizer_states)},
-                   {"gathered weights", bytes_of(plan.weight_slots)},
-                   {"gradient buffers", bytes_of(plan.gradient_slots)},
+                   {"gathered weights", bytes_of(plan.weight_buffers)},
+                   {"gradient buffers", bytes_of(plan.gradient_buffers)},
                    {"activations (estimate)", walk.peak()}};
   return plan;
 }
@@ -142,10 +142,10 @@ MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b) {
   auto larger = a;
   for (std::size_t k = 0; k < a.purposes.size(); ++k)
     larger.purposes[k].bytes = std::max(a.purposes[k].bytes, b.purposes[k].bytes);
-  for (const auto& [bytes, count] : b.weight_slots)
-    larger.weight_slots[bytes] = std::max(larger.weight_slots[bytes], count);
-  for (const auto& [bytes, count] : b.gradient_slots)
-    larger.gradient_slots[bytes] = std::max(larger.gradient_slots[bytes], count);
+  for (const auto& [bytes, count] : b.weight_buffers)
+    larger.weight_buffers[bytes] = std::max(larger.weight_buffers[bytes], count);
+  for (const auto& [bytes, count] : b.gradient_buffers)
+    larger.gradient_buffers[bytes] = std::max(larger.gradient_buffers[bytes], count);
   return larger;
 }
 

@@ -16,14 +16,14 @@ namespace tessera::program {
 
 struct MemoryFacts {
   plan::ElementSizes sizes;
-  plan::SlotPolicy slots = plan::SlotPolicy::bind_where_possible;
+  plan::BindPolicy binding = plan::BindPolicy::bind_where_possible;
   std::int64_t optimizer_states = 2;  // state tensors a parameter, in master precision: AdamW 2, SGD 0 or 1
   std::int64_t tokens = 0;            // of one micro-batch on this rank
   std::int64_t sequences = 0;
 };
 
-// Slots of a pool: bytes of a slot -> how many.
-using SlotCounts = std::map<std::int64_t, std::int64_t>;
+// Buffers of a pool: bytes of a buffer -> how many.
+using BufferCounts = std::map<std::int64_t, std::int64_t>;
 
 struct MemoryPlan {
   struct Purpose {
@@ -31,8 +31,8 @@ struct MemoryPlan {
     double bytes = 0;
   };
   std::vector<Purpose> purposes;
-  SlotCounts weight_slots;
-  SlotCounts gradient_slots;
+  BufferCounts weight_buffers;
+  BufferCounts gradient_buffers;
   [[nodiscard]] double total() const;
 };
 
@@ -42,7 +42,7 @@ struct MemoryPlan {
                                      const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                      std::int64_t rank, const MemoryFacts& facts);
 
-// The larger slot counts and purposes of both: a run of several programs needs each.
+// The larger buffer counts and purposes of both: a run of several programs needs each.
 [[nodiscard]] MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b);
 
 }  // namespace tessera::program

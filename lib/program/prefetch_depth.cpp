@@ -10,8 +10,8 @@ constexpr double share = 0.1;  // of the memory, for what is gathered ahead
 
 double buffer_bytes(const MemoryPlan& plan) {
   double sum = 0;
-  for (const auto* slots : {&plan.weight_slots, &plan.gradient_slots})
-    for (const auto& [bytes, count] : *slots) sum += static_cast<double>(bytes) * static_cast<double>(count);
+  for (const auto* buffers : {&plan.weight_buffers, &plan.gradient_buffers})
+    for (const auto& [bytes, count] : *buffers) sum += static_cast<double>(bytes) * static_cast<double>(count);
   return sum;
 }
 

@@ -102,16 +102,16 @@ std::int64_t copied_elements(const Blueprint& blueprint, std::int64_t rank) {
   return elements;
 }
 
-plan::SlotPolicy slot_policy(const config::Settings& settings) {
-  return settings.train.debug.poison_freed ? plan::SlotPolicy::always_copy : plan::SlotPolicy::bind_where_possible;
+plan::BindPolicy bind_policy(const config::Settings& settings) {
+  return settings.train.debug.poison_freed ? plan::BindPolicy::always_copy : plan::BindPolicy::bind_where_possible;
 }
 
 fsdp::StoreOptions store_options(const Blueprint& blueprint, const program::MemoryPlan& memory) {
   return {.numbers = blueprint.numbers,
-          .slots = slot_policy(blueprint.settings),
+          .binding = bind_policy(blueprint.settings),
           .poison = blueprint.settings.train.debug.poison_freed ? device::Poison::fill_with_nan : device::Poison::off,
-          .weight_slots = memory.weight_slots,
-          .gradient_slots = memory.gradient_slots};
+          .weight_buffers = memory.weight_buffers,
+          .gradient_buffers = memory.gradient_buffers};
 }
 
 executor::Measured measured(config::OnlyHalf only) {
@@ -189,7 +189,7 @@ program::MemoryFacts memory_facts(const Blueprint& blueprint) {
   facts.sizes = {.compute_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.compute)),
                  .master_bytes = static_cast<std::int64_t>(at::elementSize(blueprint.numbers.master)),
                  .same_type = blueprint.numbers.compute == blueprint.numbers.master};
-  facts.slots = slot_policy(settings);
+  facts.binding = bind_policy(settings);
   facts.optimizer_states = optimizer_states(settings.train.optimizer);
   facts.sequences = settings.train.micro_batch_size;
   facts.tokens = facts.sequences * settings.data.max_seq_len;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "base/clock.h"
@@ -170,7 +171,7 @@ void Trainer::end_for_data(const std::exception_ptr& own) {
   agree_on_data([&] {
     if (own) std::rethrow_exception(own);
   });
-  base::expect(false, "no rank says why it has no data");
+  throw std::logic_error("no rank says why it has no data");
 }
 
 void Trainer::look_at_content() {

@@ -32,15 +32,15 @@ struct Small {
     problems.throw_if_any("placements");
   }
 
-  [[nodiscard]] ParameterStore store(plan::SlotPolicy slots, device::Numbers numbers = {}) const {
-    StoreOptions options{.numbers = numbers, .slots = slots, .poison = device::Poison::fill_with_nan};
+  [[nodiscard]] ParameterStore store(plan::BindPolicy binding, device::Numbers numbers = {}) const {
+    StoreOptions options{.numbers = numbers, .binding = binding, .poison = device::Poison::fill_with_nan};
     const plan::ElementSizes sizes{.compute_bytes = static_cast<std::int64_t>(at::elementSize(numbers.compute)),
                                    .master_bytes = static_cast<std::int64_t>(at::elementSize(numbers.master)),
                                    .same_type = numbers.compute == numbers.master};
     for (const auto& unit : units) {
-      const auto storage = plan::unit_storage(unit, plan::PlacementIndex(placements), layout, 0, sizes, slots);
-      if (storage.value_bytes > 0) ++options.weight_slots[storage.value_bytes];
-      if (storage.gradient_bytes > 0) ++options.gradient_slots[storage.gradient_bytes];
+      const auto storage = plan::unit_storage(unit, plan::PlacementIndex(placements), layout, 0, sizes, binding);
+      if (storage.value_bytes > 0) ++options.weight_buffers[storage.value_bytes];
+      if (storage.gradient_bytes > 0) ++options.gradient_buffers[storage.gradient_bytes];
     }
     return {units, placements, layout, mesh, 0, std::move(options)};
   }
@@ -60,7 +60,7 @@ void reduce(ParameterStore& store, std::size_t unit) {
   store.give_back_gradient(unit);
 }
 
-const std::vector<plan::SlotPolicy> policies{plan::SlotPolicy::bind_where_possible, plan::SlotPolicy::always_copy};
+const std::vector<plan::BindPolicy> policies{plan::BindPolicy::bind_where_possible, plan::BindPolicy::always_copy};
 
 TEST_CASE("a gathered weight has its master's values, bound or copied") {
   const Small small;
@@ -71,7 +71,7 @@ TEST_CASE("a gathered weight has its master's values, bound or copied") {
     CHECK(at::equal(store.weight(1, 0).value(), store.parameter(norm).master));
     CHECK(at::equal(store.weight(1, 1).value(), store.parameter(shared).master));
     const bool is_bound = store.weight(1, 1).value().data_ptr() == store.parameter(shared).master.data_ptr();
-    CHECK(is_bound == (policy == plan::SlotPolicy::bind_where_possible));
+    CHECK(is_bound == (policy == plan::BindPolicy::bind_where_possible));
   }
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a freed weight is unbound, or NaN where buffers are poisoned, and can
       gather(store, 0);
       CHECK(at::equal(store.weight(0, 0).value(), store.parameter(shared).master));
       store.free(0);
-      if (policy == plan::SlotPolicy::always_copy)
+      if (policy == plan::BindPolicy::always_copy)
         CHECK(store.weight(0, 0).value().isnan().all().item<bool>());
       else
         CHECK(store.weight(0, 0).value().data_ptr() == nullptr);
@@ -94,7 +94,7 @@ TEST_CASE("a freed weight is unbound, or NaN where buffers are poisoned, and can
 
 TEST_CASE("a narrower compute type is a rounded copy, while gradients stay in the master's type") {
   const Small small;
-  auto store = small.store(plan::SlotPolicy::bind_where_possible, {.compute = at::kBFloat16});
+  auto store = small.store(plan::BindPolicy::bind_where_possible, {.compute = at::kBFloat16});
   fill(store);
   store.parameter(shared).master.mul_(1.001);
   gather(store, 0);
@@ -114,7 +114,7 @@ TEST_CASE("gradients of all uses and micro-steps add up in the one shard gradien
         store.take_gradient(unit);
         store.take_gradient(unit);                                   // a second chain of the same unit
         const auto& gradient = store.weight(unit, unit).gradient();  // use 0 of embed, use 1 of head
-        if (policy == plan::SlotPolicy::always_copy) CHECK(gradient.eq(0).all().item<bool>());
+        if (policy == plan::BindPolicy::always_copy) CHECK(gradient.eq(0).all().item<bool>());
         gradient.add_(unit == 1 ? 10 : 1);
         reduce(store, unit);
       }
@@ -128,7 +128,7 @@ TEST_CASE("gradients of all uses and micro-steps add up in the one shard gradien
 
 TEST_CASE("gathering twice, freeing what is not gathered and reducing without a gradient are refused") {
   const Small small;
-  auto store = small.store(plan::SlotPolicy::always_copy);
+  auto store = small.store(plan::BindPolicy::always_copy);
   fill(store);
   CHECK_THROWS_WITH(store.free(0), Catch::Matchers::ContainsSubstring("unit embed is not gathered"));
   CHECK_THROWS_WITH(store.start_reduce(0), Catch::Matchers::ContainsSubstring("unit embed has no gradient"));

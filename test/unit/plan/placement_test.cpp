@@ -365,8 +365,8 @@ TEST_CASE("a name whose parameters are all gathered whole is told so, one of own
 TEST_CASE("entries that shard nothing are named in one line") {
   const std::string line = describe_unused_entries(built_in_plan(), Layout(sizes_of(1, 2, {{"ep", 1}})));
   CHECK(line ==
-        "not in use of the built-in plan (parallel_plans/qwen3_moe.json): emb (not named), ep (size 1); FSDP shards "
-        "their parameters like all others");
+        "the built-in plan (parallel_plans/qwen3_moe.json) has entries that this run does not use: emb (not named), ep "
+        "(size 1); FSDP shards their parameters like all others");
   CHECK(describe_unused_entries(built_in_plan(), Layout(sizes_of(1, 2, {{"ep", 2}, {"emb", 2}}))).empty());
 }
 

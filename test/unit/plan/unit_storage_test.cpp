@@ -38,7 +38,7 @@ TEST_CASE("on one rank values and gradients of equal type are the shards themsel
   const Layout layout = sharded_over(1);
   const std::vector<Placement> placements = place_all(layout);
   const UnitStorage storage =
-      unit_storage(experts, PlacementIndex(placements), layout, 0, {4, 4, true}, SlotPolicy::bind_where_possible);
+      unit_storage(experts, PlacementIndex(placements), layout, 0, {4, 4, true}, BindPolicy::bind_where_possible);
   CHECK(storage.value_bytes == 0);
   CHECK(storage.gradient_bytes == 0);
   REQUIRE(storage.uses.size() == 3);
@@ -52,7 +52,7 @@ TEST_CASE("a narrower compute type needs a buffer for values, none for gradients
   const Layout layout = sharded_over(1);
   const std::vector<Placement> placements = place_all(layout);
   const UnitStorage storage =
-      unit_storage(experts, PlacementIndex(placements), layout, 0, {2, 4, false}, SlotPolicy::bind_where_possible);
+      unit_storage(experts, PlacementIndex(placements), layout, 0, {2, 4, false}, BindPolicy::bind_where_possible);
   // 5 * 7 * 33 * 2 bytes = 2310, up to the next multiple of 64: 2368.
   CHECK(storage.uses[0].value_offset == 0);
   CHECK(storage.uses[1].value_offset == 2368);
@@ -65,7 +65,7 @@ TEST_CASE("always_copy takes buffers on one rank too, with the same boxes") {
   const Layout layout = sharded_over(1);
   const std::vector<Placement> placements = place_all(layout);
   const UnitStorage storage =
-      unit_storage(experts, PlacementIndex(placements), layout, 0, {4, 8, true}, SlotPolicy::always_copy);
+      unit_storage(experts, PlacementIndex(placements), layout, 0, {4, 8, true}, BindPolicy::always_copy);
   CHECK(storage.value_bytes == 3 * 4672);     // 5 * 7 * 33 * 4 = 4620
   CHECK(storage.gradient_bytes == 3 * 9280);  // 5 * 7 * 33 * 8 = 9240
   for (const UseStorage& use : storage.uses) CHECK_FALSE(use.value_is_bound);
@@ -76,7 +76,7 @@ TEST_CASE("buffers of owned uses hold the owner's experts, never all of them") {
   const std::vector<Placement> placements = place_all(layout);
   for (std::int64_t rank = 0; rank < 4; ++rank) {
     const UnitStorage storage =
-        unit_storage(experts, PlacementIndex(placements), layout, rank, {4, 4, true}, SlotPolicy::bind_where_possible);
+        unit_storage(experts, PlacementIndex(placements), layout, rank, {4, 4, true}, BindPolicy::bind_where_possible);
     const std::int64_t owned = rank % 2 == 0 ? 3 : 2;
     const std::int64_t bytes = (owned * 7 * 33 * 4 + 63) / 64 * 64;
     CHECK(storage.value_bytes == 3 * bytes);
@@ -88,7 +88,7 @@ TEST_CASE("an extra parallel over all ranks leaves owned uses bound") {
   const Layout layout = sharded_over(4, {{"ep", 4}});
   const std::vector<Placement> placements = place_all(layout);
   const UnitStorage storage =
-      unit_storage(experts, PlacementIndex(placements), layout, 3, {4, 4, true}, SlotPolicy::bind_where_possible);
+      unit_storage(experts, PlacementIndex(placements), layout, 3, {4, 4, true}, BindPolicy::bind_where_possible);
   CHECK(storage.value_bytes == 0);
   CHECK(storage.uses[2].box.elements() == 0);  // five experts over four ranks: 2, 2, 1, 0
 }

@@ -31,24 +31,24 @@ TEST_CASE("shards and state follow the parameters; binding needs no pool") {
   CHECK(purpose(plan, "optimizer state") == 2 * bytes);
   CHECK(purpose(plan, "gathered weights") == 0);
   CHECK(purpose(plan, "gradient buffers") == 0);
-  CHECK(plan.weight_slots.empty());
+  CHECK(plan.weight_buffers.empty());
   CHECK(purpose(plan, "activations (estimate)") > 0);
 }
 
 TEST_CASE("copying takes a slot for each unit that is gathered at once") {
   const test::SmallModel model(true);
-  const MemoryFacts copying{.slots = plan::SlotPolicy::always_copy};
-  const auto slots = [](const SlotCounts& counts) {
+  const MemoryFacts copying{.binding = plan::BindPolicy::always_copy};
+  const auto slots = [](const BufferCounts& counts) {
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0},
                            [](std::int64_t sum, const auto& c) { return sum + c.second; });
   };
   const auto sharded = planned(model, {.prefetch_depth = 0}, copying);
   const auto kept = planned(model, {.mode = config::FsdpMode::zero1, .prefetch_depth = 0}, copying);
-  CHECK(slots(kept.weight_slots) == static_cast<std::int64_t>(model.architecture.units().size()));
-  CHECK(slots(sharded.weight_slots) < slots(kept.weight_slots));
-  CHECK(slots(sharded.gradient_slots) < slots(kept.gradient_slots) + 1);
+  CHECK(slots(kept.weight_buffers) == static_cast<std::int64_t>(model.architecture.units().size()));
+  CHECK(slots(sharded.weight_buffers) < slots(kept.weight_buffers));
+  CHECK(slots(sharded.gradient_buffers) < slots(kept.gradient_buffers) + 1);
   const auto ahead = planned(model, {.prefetch_depth = 2}, copying);
-  CHECK(slots(ahead.weight_slots) > slots(sharded.weight_slots));
+  CHECK(slots(ahead.weight_buffers) > slots(sharded.weight_buffers));
 }
 
 TEST_CASE("a narrower compute type needs a gathered copy, but no gradient buffer") {
@@ -67,12 +67,12 @@ TEST_CASE("recomputation keeps less") {
 
 TEST_CASE("the larger of two plans has room for both") {
   const test::SmallModel model(true);
-  const MemoryFacts copying{.slots = plan::SlotPolicy::always_copy};
+  const MemoryFacts copying{.binding = plan::BindPolicy::always_copy};
   const auto a = planned(model, {}, copying);
   const auto b = planned(model, {.mode = config::FsdpMode::zero1}, copying);
   const auto both = larger_of(a, b);
   for (const auto* one : {&a, &b})
-    for (const auto& [bytes, count] : one->weight_slots) CHECK(both.weight_slots.at(bytes) >= count);
+    for (const auto& [bytes, count] : one->weight_buffers) CHECK(both.weight_buffers.at(bytes) >= count);
   CHECK(both.total() >= std::max(a.total(), b.total()));
 }
 

@@ -15,7 +15,7 @@ namespace {
 std::vector<std::string> notes_about_plans(const config::Settings& settings) {
   std::vector<std::string> found;
   for (const auto& note : make_blueprint(settings, 2).notes)
-    if (note.find("not in use of") == 0) found.push_back(note);
+    if (note.find("has entries that this run does not use") != std::string::npos) found.push_back(note);
   return found;
 }
 
