@@ -34,7 +34,8 @@ struct NcclOptions {
 // An operation begins after the work that device::Stream::compute() was given before the call. It runs on one of three
 // lanes: gathers and broadcasts, row exchanges, reductions. Its handle's wait() makes the compute stream, not the host,
 // wait for its end. All groups share the lanes, one stream each, so all ranks must start the operations of all groups
-// in one total order, as a program has it; the same order within each group is not enough.
+// in one total order, as a program has it; the same order within each group is not enough. NCCL then makes progress
+// with several groups at a time: NCCL_LAUNCH_ORDER_IMPLICIT is set to 1, unless the environment has another value.
 //
 // It requires more than Communicator does: the pieces of a block have the same offsets from each other on all ranks,
 // and an operation may overwrite a rank's own piece of a ReduceBlock.

@@ -9,6 +9,7 @@
 
 #include "base/quantity.h"
 #include "config/fields.h"
+#include "train/gpu_setup.h"
 #include "train/saves.h"
 
 namespace tessera::train {
@@ -85,6 +86,8 @@ StartPage start_page(const StartedRun& run) {
                                      config::value_text(b.settings, "train.debug.only")));
   if (b.architecture.config().moe_layers() > 0)
     page.notes.push_back(fmt::format("products of experts: {}", ops::name(run.assembly.model().expert_path())));
+  if (b.numbers.place == device::Place::cuda)
+    page.notes.push_back(fmt::format("attention: LibTorch's {}", attention_kernel(b.numbers.compute)));
   return page;
 }
 

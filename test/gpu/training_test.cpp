@@ -87,6 +87,20 @@ TEST_CASE("a run on a GPU computes in bfloat16 unless it is told otherwise, near
     CHECK(std::abs(found[k].cross_entropy - expected[k].cross_entropy) < 1e-2 * expected[k].cross_entropy);
 }
 
+TEST_CASE("on a GPU products are summed in float32, and attention is never cuDNN's") {
+  auto& context = at::globalContext();
+  context.setAllowBF16ReductionCuBLAS(true);
+  context.setAllowFP16ReductionCuBLAS(true);
+  context.setSDPUseCuDNN(true);
+  const SmallRun files;
+  train::set_numerics(files.settings().train, Place::cuda);
+  using Option = at::CuBLASReductionOption;
+  CHECK(context.allowBF16ReductionCuBLAS() == Option::DisallowReducedPrecisionAllowSplitK);
+  CHECK(context.allowFP16ReductionCuBLAS() == Option::DisallowReducedPrecisionAllowSplitK);
+  CHECK_FALSE(context.userEnabledCuDNNSDP());
+  CHECK_FALSE(context.allowTF32CuBLAS());
+}
+
 TEST_CASE("with full determinism only kernels that have the same bits each time are asked for") {
   const SmallRun files;
   for (const std::string precision : {"float32", "bfloat16"}) {

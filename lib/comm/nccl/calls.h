@@ -43,7 +43,8 @@ class Clique {
   // Calls `calls` with this ncclComm between ncclGroupStart and ncclGroupEnd, and returns when all the work is in its
   // stream. Calls ncclGroupEnd also if `calls` throws.
   void in_group(const std::function<void(ncclComm_t)>& calls);
-  // Returns success, "in progress" or the error. Any thread may call it, without the lock.
+  // Returns success, "in progress" or the error. On success NCCL completes what is pending and frees it, so the caller
+  // holds the lock.
   [[nodiscard]] ncclResult_t state() const;
   // Aborts the operations under way. The caller holds the lock, and must call nothing else afterwards.
   void abort();

@@ -1,6 +1,7 @@
 #include "comm/nccl/nccl_communicator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <utility>
 
@@ -25,6 +26,8 @@ std::int64_t sum_of(std::span<const std::int64_t> counts) {
 }  // namespace
 
 std::shared_ptr<Communicator> nccl_communicator(World& world, const NcclOptions& options) {
+  // Without it NCCL promises no progress for operations of several communicators on one GPU. What the user sets stays.
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   std::vector<int> members(static_cast<std::size_t>(world.size()));
   std::iota(members.begin(), members.end(), 0);
   return std::make_shared<NcclCommunicator>(std::make_shared<NcclLanes>(world, options), world.communicator(),

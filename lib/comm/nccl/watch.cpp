@@ -76,7 +76,9 @@ std::string NcclWatch::look() {
   return reason.empty() ? look_at_operations() : reason;
 }
 
-std::string NcclWatch::look_at_cliques() const {
+std::string NcclWatch::look_at_cliques() {
+  const std::unique_lock calls(call_lock_, std::try_to_lock);
+  if (!calls.owns_lock()) return "";
   for (const auto* clique : cliques_) {
     const auto state = clique->state();
     if (state == ncclSuccess || state == ncclInProgress) continue;

@@ -42,7 +42,8 @@ class NcclWatch {
   void run();
   // Returns the reason to end the job; empty: none.
   [[nodiscard]] std::string look();
-  [[nodiscard]] std::string look_at_cliques() const;
+  // Looks again the next time if another call of NCCL is under way.
+  [[nodiscard]] std::string look_at_cliques();
   [[nodiscard]] std::string look_at_operations();
   [[noreturn]] void end(const std::string& reason);
   void abort_cliques();

@@ -9,6 +9,7 @@
 #include "elements.h"
 #include "groups.h"
 #include "support/catch.h"
+#include "support/cuda_double/faults.h"
 #include "support/ranks.h"
 #include "values.h"
 
@@ -105,6 +106,15 @@ TEST_CASE("an operation that needs more room than any before it leaves those und
       right &= sums[k] == Bfloat16(sum_of(world().size(), static_cast<std::int64_t>(k)));
   }
   CHECK_ON_ALL(right);
+}
+
+// The watch looks at every communicator ten times a second.
+TEST_CASE("the watch asks NCCL for errors only between the calls of the thread that communicates") {
+  const auto ranks = make_backend();
+  Values<float> values(std::vector<float>(3, 1));
+  for (int k = 0; k < 2000; ++k)
+    ranks->all_reduce(values.data(), 3, ElementType::float32, ReduceOperation::max, nullptr)->wait();
+  CHECK_ON_ALL(faults().empty());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -40,6 +41,7 @@ void order(cudaStream_t from, cudaStream_t to) {
 }
 
 Joined::Joined(Calls calls) : rank(static_cast<int>(world().rank())), size(static_cast<int>(world().size())) {
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   cudaSetDevice(rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = calls == Calls::block ? 1 : 0;

@@ -1,6 +1,7 @@
 // If this failed, tests without a GPU would pass although NCCL is called in ways that its documentation forbids
 // (wrong_sequences_test.cpp has the wrong sequences).
 #include <array>
+#include <cstdlib>
 #include <thread>
 
 #include "joined.h"
@@ -40,6 +41,30 @@ TEST_CASE("collectives in another order, of another type, root or reduction, are
                has(found, "operation 1, ncclAllReduce of 3 float32"));
   CHECK_ON_ALL(has(found, "type mismatch") && has(found, "reduction mismatch") && has(found, "root mismatch"));
   joined.abort();
+}
+
+TEST_CASE("two threads that ask one communicator at a time are found") {
+  const Joined joined;
+  const auto found = blamed([&] {
+    const auto ask = [&] {
+      auto state = ncclSuccess;
+      for (int k = 0; k < 200; ++k) ncclCommGetAsyncError(joined.communicator, &state);
+    };
+    std::thread other(ask);
+    ask();
+    other.join();
+  });
+  INFO(found);
+  CHECK_ON_ALL(has(found, "two threads use one communicator at a time: ncclCommGetAsyncError"));
+}
+
+TEST_CASE("a second communicator where the order of launches is not enforced is found") {
+  const Joined first;
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  const auto found = blamed([&] { const Joined second; });
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  INFO(found);
+  CHECK_ON_ALL(has(found, "a second communicator without NCCL_LAUNCH_ORDER_IMPLICIT=1"));
 }
 
 TEST_CASE("communicators that two ranks use in another order are found") {

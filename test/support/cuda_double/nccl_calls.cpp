@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
+
 #include "support/cuda_double/faults.h"
 #include "support/cuda_double/nccl_creation.h"
 #include "support/cuda_double/nccl_groups.h"
@@ -53,6 +56,7 @@ extern "C" {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
   {
     const std::lock_guard lock(runtime().mutex);
+    expect_launch_order();
     const auto result = begin_joining(made, size, id, rank, config);
     if (result != ncclSuccess) return result;
   }
@@ -65,6 +69,7 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ma
     const std::lock_guard lock(runtime().mutex);
     auto* from = ready(parent, "ncclCommSplit");
     if (from == nullptr || made == nullptr) return refuse();
+    expect_launch_order();
     const auto result = begin_split(*from, color, key, made, &part, config);
     if (result != ncclSuccess) return result;
     if (!from->blocking) return in_group() ? ncclSuccess : ncclInProgress;
@@ -124,7 +129,11 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return ncclSuccess;
 }
 
+// The real call completes and frees what is pending, so two threads in it at a time are a fault. It takes a while here,
+// so that they meet.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  const OneThread alone(handle, "ncclCommGetAsyncError");
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
   const std::lock_guard lock(runtime().mutex);
   auto* communicator = living(handle, "ncclCommGetAsyncError");
   if (communicator == nullptr || error == nullptr) return ncclInvalidArgument;

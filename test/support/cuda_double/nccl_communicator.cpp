@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string_view>
 
 #include "support/cuda_double/faults.h"
 #include "support/cuda_double/nccl_mail.h"
@@ -65,6 +69,30 @@ ncclComm* ready(ncclComm_t handle, std::string_view call) {
   report_fault(
       fmt::format("{}: {} {}: poll ncclCommGetAsyncError until it says ncclSuccess", call, communicator->name, why));
   return nullptr;
+}
+
+namespace {
+
+std::mutex threads_mutex;
+std::map<ncclComm_t, int> threads_within;  // guarded by threads_mutex
+
+}  // namespace
+
+OneThread::OneThread(ncclComm_t handle, std::string_view call) : handle_(handle) {
+  const std::lock_guard lock(threads_mutex);
+  if (threads_within[handle]++ > 0)
+    report_fault(fmt::format("two threads use one communicator at a time: {} while another call is under way", call));
+}
+
+OneThread::~OneThread() {
+  const std::lock_guard lock(threads_mutex);
+  --threads_within[handle_];
+}
+
+void expect_launch_order() {
+  const char* order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (count_living_communicators() > 0 && (order == nullptr || std::string_view(order) != "1"))
+    report_fault("a second communicator without NCCL_LAUNCH_ORDER_IMPLICIT=1: progress is not promised");
 }
 
 ncclResult_t poll(ncclComm& communicator) {

@@ -60,6 +60,22 @@ extern std::atomic<double> stuck_after_s;
 // The same; it must also have finished its creation and have nothing in progress.
 [[nodiscard]] ncclComm* ready(ncclComm_t handle, std::string_view call);
 
+// Reports a fault if another thread is within a call of the same communicator.
+class OneThread {
+ public:
+  OneThread(ncclComm_t handle, std::string_view call);
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  ncclComm_t handle_;
+};
+
+// Reports a fault if the process has a communicator already and the order of launches is not enforced: NCCL promises no
+// progress then.
+void expect_launch_order();
+
 // Returns the result of ncclCommGetAsyncError; enqueues the operations that are owed.
 [[nodiscard]] ncclResult_t poll(ncclComm& communicator);
 // Waits until its operations are done, without holding the lock.
