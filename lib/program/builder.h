@@ -1,4 +1,4 @@
-// Builds the program of a step: a pure function of architecture, placements, layout and options.
+// Builds the program of a training step or evaluation by a pure function of architecture, placements, layout, options.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace tessera::program {
 
-// Builds the program of a step whose passes follow each other as `schedule` says, which must be legal (expect_legal).
+// Builds the program of a step whose passes follow each other as `schedule` says. Precondition: the schedule is legal
+// (expect_legal).
 [[nodiscard]] Program build_program(const architecture::Architecture& architecture,
                                     const std::vector<plan::Placement>& placements, const layout::Layout& layout,
                                     const BuilderOptions& options, const Schedule& schedule);

@@ -1,13 +1,13 @@
-// Adds to each instruction's frees what it is the last to read.
+// Adds to the frees of each instruction the resources that it is the last to read.
 #pragma once
 
 #include "program/program.h"
 
 namespace tessera::program {
 
-// For values, gradients, graphs, totals, losses, clip factor and shard gradients: freed by the last instruction that
-// reads them, or by the one that makes them if none does. Results of the program stay. Weights and gradient buffers
-// have instructions of their own (Free, Wait Reduce).
+// Values, gradients, graphs, totals, losses, the clip factor and shard gradients are freed by the last instruction that
+// reads them, or by the one that makes them if none does. The results of the program are not freed. Instructions of
+// their own (Free, Wait Reduce) free weights and gradient buffers.
 void append_frees(Program& program);
 
 }  // namespace tessera::program

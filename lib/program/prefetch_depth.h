@@ -1,4 +1,4 @@
-// How far ahead a step can gather for a small part of its memory.
+// Finds how far ahead a training step can gather units for a small part of its memory.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace tessera::program {
 
-// The largest prefetch depth whose buffers, beyond those of depth 1, take at most a tenth of the memory that rank 0
-// needs with depth 1; no more than there are chains, and 1 where nothing is gathered over several ranks. A pure
-// function of what all ranks know, so that they agree: rank 0 has the largest blocks of everything.
-// `options.prefetch_depth` counts not.
+// Returns the largest prefetch depth whose buffers, beyond those of depth 1, take at most a tenth of the memory that
+// rank 0 needs with depth 1. It is at most the number of chains, and 1 if no unit is gathered over several ranks. Every
+// rank gets the same depth, because it computes it for rank 0, which has the largest blocks. Ignores
+// options.prefetch_depth.
 [[nodiscard]] std::int32_t affordable_prefetch_depth(const architecture::Architecture& architecture,
                                                      const std::vector<plan::Placement>& placements,
                                                      const layout::Layout& layout, const BuilderOptions& options,

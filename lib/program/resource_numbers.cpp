@@ -13,7 +13,7 @@ ResourceNumbers::ResourceNumbers(const Program& program) {
   }
   for (auto& range : ranges_) {
     range.first = size_;
-    size_ += range.micros * range.places;
+    size_ += range.micros * range.per_micro;
   }
 }
 
