@@ -1,4 +1,4 @@
-// How much each exchange moves, and between whom.
+// Computes how many rows an exchange moves to and from each rank of its group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,19 @@
 
 namespace tessera::executor {
 
-// One moved value: rows to and from each rank of the group, the shape of a row, and the type of its elements.
+// The rows of one moved value, the shape of a row, and the type of its elements.
 struct ExchangeRows {
-  std::vector<std::int64_t> send, receive;  // forward; backward the other way round
+  std::vector<std::int64_t> send,
+      receive;  // by rank of the group, in the forward direction; backward they change places
   std::vector<std::int64_t> row_shape;
   at::ScalarType type{};
 };
 
-// The values that say how much travels are among the step's `reads`, and in the host's memory.
+// Returns a value. Those that say how much travels are among the reads of the model step, and in the host's memory.
 using ValueOf = std::function<const at::Tensor&(architecture::ValueId)>;
 
-// For a move (from, to) of an exchange between the owners of `blocks`. How the first dims of both are split among the
-// owners says how much travels; the further dims of `from` are a row's.
+// Returns the rows of a move (from, to) of an exchange between the owners of `blocks`. The splits of the first dims of
+// both among the owners say how much travels; the further dims of `from` are those of a row.
 [[nodiscard]] ExchangeRows exchange_rows(const std::pair<architecture::ValueId, architecture::ValueId>& move,
                                          const architecture::ModelConfig& config, const model::OwnedBlocks& blocks,
                                          const device::Numbers& numbers, const ValueOf& value_of);

@@ -22,19 +22,19 @@ class ExchangeRunner {
   ExchangeRunner(const Parts& parts, const program::Program& program, Tape& tape, Travels& travels)
       : parts_(parts), program_(program), tape_(tape), travels_(travels) {}
 
-  // Collective over the group of the exchange. In a group of one rank nothing travels.
+  // Starts the exchange; collective over its group. In a group of one rank nothing travels.
   void start(const program::Instruction& i);
-  // What has arrived becomes a value, or is added to a gradient.
+  // Stores the values that have arrived, or adds the gradients that have.
   void finish(const program::Instruction& i);
 
  private:
   using Resource = program::Resource;
 
-  // One of the step's moves, in the direction of `i`.
+  // Sends one of the moves of the model step, in the direction of `i`.
   void send(const program::Instruction& i, const std::pair<architecture::ValueId, architecture::ValueId>& move);
-  // The identity, of a group of one rank.
+  // Gives on the values or gradients in a group of one rank.
   void pass_on(const program::Instruction& i);
-  // What gradients travel back, zeros where no reader contributed one.
+  // Returns the gradient that travels back; it is zero where no reader contributed one.
   [[nodiscard]] at::Tensor sent_back(const Resource& name, std::int64_t rows, const ExchangeRows& of) const;
 
   const Parts& parts_;

@@ -1,5 +1,5 @@
-// Runs programs: the only place where segments, units, sums and the optimizer meet, and it knows no order but the
-// list's.
+// Runs programs. Only here do segments, units, sums and the optimizer meet, and the list of instructions alone gives
+// their order.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class Executor {
   // batch per micro-step.
   StepResult run(const program::Program& program, StepInputs inputs);
 
-  // The lines of the instructions that the last run executed, as program::describe writes them.
+  // Returns the lines of the instructions that the last run executed, as program::describe writes them.
   [[nodiscard]] const std::vector<std::string>& executed() const { return executed_; }
   [[nodiscard]] const Timeline& timeline() const { return parts_.timeline; }
   [[nodiscard]] Timeline& timeline() { return parts_.timeline; }

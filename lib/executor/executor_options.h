@@ -1,4 +1,4 @@
-// How an executor runs programs.
+// Says how an executor runs programs.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace tessera::executor {
 
-// together: communication is under way while the rank computes. The others run each to its end before the other goes
-// on, all ranks of a group starting it at the same time, and count the seconds of one of them alone.
+// together: communication is under way while the rank computes. In the other modes compute and communication wait for
+// each other, all ranks of a group start a communication at the same time, and the seconds of one of the two are
+// counted.
 enum class Measured : std::uint8_t { together, compute_alone, communication_alone };
 
 struct ExecutorOptions {

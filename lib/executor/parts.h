@@ -1,4 +1,4 @@
-// What an executor runs programs with, shared by the parts of a run.
+// The objects that an executor runs programs with; the parts of a run share them.
 #pragma once
 
 #include <string>
@@ -29,9 +29,9 @@ struct Parts {
   [[nodiscard]] const architecture::Step& step(std::int32_t index) const {
     return architecture.steps()[static_cast<std::size_t>(index)];
   }
-  // For memory of the host.
+  // Returns the communicator of all ranks for memory of the host.
   [[nodiscard]] comm::Communicator& world() const { return *mesh.host(layout::GroupId::world()); }
-  // The communicator of `group` for memory where `tensor` is.
+  // Returns the communicator of `group` for the memory that `tensor` is in.
   [[nodiscard]] comm::Communicator& group_for(const layout::GroupId& group, const at::Tensor& tensor) const {
     return tensor.is_cpu() ? *mesh.host(group) : *mesh.communicator(group);
   }

@@ -1,4 +1,4 @@
-// One run of one program: an instruction at a time, by nothing but its own lists.
+// Runs one program once: one instruction after the other, by the lists of the instructions alone.
 #pragma once
 
 #include <string>
@@ -24,14 +24,15 @@ class Run {
  private:
   using Instruction = program::Instruction;
 
-  // LibTorch's errors, lack of memory above all, get the instruction and the rows that it read.
+  // Executes an instruction. Adds the instruction and the rows that it read to errors of LibTorch, such as lack of
+  // memory.
   void execute_or_tell(const Instruction& i, const std::string& name);
   void execute(const Instruction& i);
   void start(const Instruction& i);
   void wait(const Instruction& i);
-  // All ranks that `i` communicates with have come to it.
+  // Waits until all ranks that `i` communicates with have come to it.
   void meet(const Instruction& i) const;
-  // The seconds of an instruction that this rank has gone through.
+  // Notes the seconds of an instruction that this rank has run.
   void note_time(const Instruction& i, const std::string& name, double began, double ended);
 
   Parts& parts_;
